@@ -1,0 +1,5 @@
+module github.com/caisson-dev/caisson/abi
+
+go 1.26.0
+
+require github.com/stretchr/testify v1.12.1

@@ -1,0 +1,128 @@
+package abi
+
+import "regexp"
+
+// ReasonPattern is what every reason code matches, the host's own included.
+const ReasonPattern = `^[a-z][a-z0-9_]{0,62}$`
+
+// ValidReason reports whether code matches [ReasonPattern].
+func ValidReason(code string) bool {
+	return regexp.MustCompile(ReasonPattern).MatchString(code)
+}
+
+// The reasons of the host's own. A module may return any of them; the sentence that
+// users see is the one of [HostReasons].
+const (
+	ReasonUnspecified           = "unspecified"
+	ReasonUnexpected            = "unexpected"
+	ReasonDeadlineExceeded      = "deadline_exceeded"
+	ReasonModuleNotFound        = "module_not_found"
+	ReasonModuleNotReady        = "module_not_ready"
+	ReasonModuleNotAllowed      = "module_not_allowed"
+	ReasonModuleFaulted         = "module_faulted"
+	ReasonModuleTrap            = "module_trap"
+	ReasonModuleCrashed         = "module_crashed"
+	ReasonModuleBadCode         = "module_bad_code"
+	ReasonModuleBadOutput       = "module_bad_output"
+	ReasonTimeout               = "timeout"
+	ReasonMemoryExceeded        = "memory_exceeded"
+	ReasonOutputTooLarge        = "output_too_large"
+	ReasonInvalidStack          = "invalid_stack"
+	ReasonInvalidExpression     = "invalid_expression"
+	ReasonInvalidConfig         = "invalid_config"
+	ReasonFactsMissing          = "facts_missing"
+	ReasonAwaitingDependency    = "awaiting_dependency"
+	ReasonServiceAccountMissing = "service_account_missing"
+	ReasonForbidden             = "forbidden"
+	ReasonSecretMissing         = "secret_missing"
+	ReasonInvalidKubeconfig     = "invalid_kubeconfig"
+	ReasonRemotePending         = "remote_pending"
+	ReasonRemoteUnreachable     = "remote_unreachable"
+	ReasonRemoteGone            = "remote_gone"
+	ReasonRegistrationFailed    = "registration_failed"
+	ReasonRemoteInUse           = "remote_in_use"
+	ReasonApplicationNotFound   = "application_not_found"
+	ReasonVersionNotFound       = "version_not_found"
+	ReasonValuesMissing         = "values_missing"
+	ReasonChartNotFound         = "chart_not_found"
+	ReasonChartUnavailable      = "chart_unavailable"
+	ReasonChartInvalid          = "chart_invalid"
+	ReasonRenderFailed          = "render_failed"
+	ReasonApplicationInstalling = "application_installing"
+	ReasonApplicationUpgrading  = "application_upgrading"
+	ReasonApplicationWaiting    = "application_progressing"
+	ReasonApplicationDegraded   = "application_degraded"
+	ReasonApplicationStuck      = "application_stuck"
+	ReasonApplicationFailed     = "application_failed"
+	ReasonApplicationLocked     = "application_locked"
+	ReasonApplicationDeleting   = "application_deleting"
+	ReasonApplicationOwned      = "application_owned_by_other"
+	ReasonFieldConflict         = "field_conflict"
+	ReasonReleaseTooLarge       = "release_too_large"
+	ReasonInvalidRelease        = "invalid_release"
+)
+
+// HostReasons returns the reasons of the host's own with the sentence that users are
+// shown for each, in the order of the table in SPEC.md.
+func HostReasons() []ReasonText {
+	return []ReasonText{
+		{ReasonUnspecified, "The module gave no reason that it had declared; its operator finds more in the log."},
+		{ReasonUnexpected, "An unexpected error occurred and will be retried; the operator's log has the details."},
+		{ReasonDeadlineExceeded, "The time for one pass was used up; it will be continued."},
+		{ReasonModuleNotFound, "The node names a Module that does not exist; create it or correct the name."},
+		{ReasonModuleNotReady, "The Module is not ready yet; see its own conditions."},
+		{ReasonModuleNotAllowed, "The Module is not allowed in this namespace; an admin can add it to its allowedNamespaces."},
+		{ReasonModuleFaulted, "The Module crashed too often and is being left alone for a while; see its own conditions."},
+		{ReasonModuleTrap, "The module stopped with a fault of its own; its author can find the trace in the operator's log."},
+		{ReasonModuleCrashed, "The process that ran the module died; the call will be repeated."},
+		{ReasonModuleBadCode, "The module answered with a number that is no disposition."},
+		{ReasonModuleBadOutput, "The module answered with something that is not the JSON of its contract."},
+		{ReasonTimeout, "The module did not answer within its time limit and was stopped."},
+		{ReasonMemoryExceeded, "The module needed more memory than its limit and was stopped."},
+		{ReasonOutputTooLarge, "The module answered with more than its output limit."},
+		{ReasonInvalidStack, "The tree of provisioners is not valid; correct the spec."},
+		{ReasonInvalidExpression, "An expression in the spec is not valid; correct the spec."},
+		{ReasonInvalidConfig, "The configuration of this node is not valid; correct the spec."},
+		{ReasonFactsMissing, "A fact that this node reads has not been published yet."},
+		{ReasonAwaitingDependency, "Something that this node depends on is not there yet."},
+		{ReasonServiceAccountMissing, "No service account is named to act as; set spec.serviceAccountName, or ask the admin for a default."},
+		{ReasonForbidden, "The service account or credential lacks a permission that is needed; grant it."},
+		{ReasonSecretMissing, "A Secret or a key of it that is needed does not exist; create it."},
+		{ReasonInvalidKubeconfig, "The kubeconfig of the remote cluster cannot be used; replace it."},
+		{ReasonRemotePending, "The remote cluster's kubeconfig is not there yet."},
+		{ReasonRemoteUnreachable, "The remote cluster does not answer; it will be tried again."},
+		{ReasonRemoteGone, "The remote cluster is gone for good."},
+		{ReasonRegistrationFailed, "The remote cluster could not be registered; it will be tried again."},
+		{ReasonRemoteInUse, "The remote cluster stays registered until every application on it is gone."},
+		{ReasonApplicationNotFound, "The catalogue has no Application of that name; create it or correct the name."},
+		{ReasonVersionNotFound, "The catalogue entry has no such version; add it or correct the version."},
+		{ReasonValuesMissing, "A ConfigMap or Secret that values are taken from does not exist; create it."},
+		{ReasonChartNotFound, "The repository has no such chart or version; correct the version or publish it."},
+		{ReasonChartUnavailable, "The chart's repository does not answer; it will be tried again."},
+		{ReasonChartInvalid, "What the repository serves is not a valid chart; correct the reference or publish it again."},
+		{ReasonRenderFailed, "The chart cannot be rendered or applied with these values; correct them."},
+		{ReasonApplicationInstalling, "The application is being installed."},
+		{ReasonApplicationUpgrading, "The application is being upgraded."},
+		{ReasonApplicationWaiting, "The application is installed and its workloads are becoming ready."},
+		{ReasonApplicationDegraded, "The application's workloads have failed; look at their events."},
+		{ReasonApplicationStuck, "The application has not become ready in time; look at its workloads."},
+		{ReasonApplicationFailed, "Helm could not install or upgrade the application; it will be tried again."},
+		{ReasonApplicationLocked, "Another process holds the release; it will be taken over once that has timed out."},
+		{ReasonApplicationDeleting, "The application is being removed."},
+		{ReasonApplicationOwned, "A release of that name exists and belongs to somebody else; choose another name or remove it."},
+		{ReasonFieldConflict, "Another controller owns a field that the chart sets; leave it out of the values."},
+		{ReasonReleaseTooLarge, "The release is larger than the cluster can store; use a smaller chart."},
+		{ReasonInvalidRelease, "The release name is not valid; at most 53 lower-case letters, digits and dashes."},
+	}
+}
+
+// HostSentence returns the sentence of one of the host's own reasons, and whether
+// there is one.
+func HostSentence(code string) (string, bool) {
+	for _, r := range HostReasons() {
+		if r.Code == code {
+			return r.Sentence, true
+		}
+	}
+	return "", false
+}

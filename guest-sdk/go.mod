@@ -1,0 +1,8 @@
+module github.com/caisson-dev/caisson/guest-sdk
+
+go 1.26.0
+
+require (
+	github.com/extism/go-pdk v1.1.3
+	github.com/stretchr/testify v1.12.1
+)
