@@ -1,0 +1,180 @@
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Module is a Wasm leaf: where its artifact is, who may use it and what it may do.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=cmod,categories=caisson
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Digest",type=string,priority=1,JSONPath=`.status.digest`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Module struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   ModuleSpec   `json:"spec"`
+	Status ModuleStatus `json:"status,omitempty"`
+}
+
+// ModuleList is a list of Modules.
+//
+// +kubebuilder:object:root=true
+type ModuleList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Module `json:"items"`
+}
+
+// ModuleSpec is what an admin decides about a module.
+type ModuleSpec struct {
+	// Reference is the OCI reference, by tag or by digest, for instance
+	// registry.example.com/modules/cilium:1.2.0.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Reference string `json:"reference"`
+	// PollInterval is how often a tag is resolved again; 5m if empty. A reference by
+	// digest is never resolved again.
+	// +optional
+	PollInterval *metav1.Duration `json:"pollInterval,omitempty"`
+	// PullSecret names a Secret of type kubernetes.io/dockerconfigjson.
+	// +optional
+	PullSecret *NamespacedName `json:"pullSecret,omitempty"`
+	// AllowedNamespaces are the namespaces whose Stacks may use the module; * stands for
+	// every one. Empty means none.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	AllowedNamespaces []string `json:"allowedNamespaces"`
+	// Grant is what the module may do.
+	Grant Grant `json:"grant"`
+	// Limits override the operator's defaults.
+	// +optional
+	Limits *ModuleLimits `json:"limits,omitempty"`
+}
+
+// NamespacedName names an object in a namespace.
+type NamespacedName struct {
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// Grant is what a module may do. Empty means nothing.
+type Grant struct {
+	// Capabilities are the host functions that the module may call.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Enum=app_ensure;app_remove;app_list;kube_get;kube_list;kube_apply;kube_delete;secret_read;event
+	Capabilities []string `json:"capabilities"`
+	// Kube are the objects that the kube_* functions may touch, in the words of RBAC.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Kube []KubeGrant `json:"kube,omitempty"`
+	// Secrets are the Secrets that secret_read may read.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Secrets []SecretGrant `json:"secrets,omitempty"`
+}
+
+// KubeGrant allows verbs on kinds.
+type KubeGrant struct {
+	// APIGroup is the group; empty means the core group.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	APIGroup string `json:"apiGroup"`
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Kinds []string `json:"kinds"`
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:items:Enum=get;list;apply;delete
+	Verbs []string `json:"verbs"`
+	// Namespaces restricts the grant; * stands for every one and for cluster-scoped
+	// kinds. Empty means none.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	Namespaces []string `json:"namespaces"`
+	// Scopes are the clusters: current, home. Empty means current.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:items:Enum=current;home
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// SecretGrant allows reading Secrets.
+type SecretGrant struct {
+	// Namespace is a namespace, or $(owner) for the namespace of the Stack.
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// Names are the Secrets; * stands for every one of the namespace.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	Names []string `json:"names"`
+	// Scopes are the clusters: current, home. Empty means home.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:items:Enum=current;home
+	Scopes []string `json:"scopes,omitempty"`
+	// Raw lets the module see the bytes. Without it, it gets a handle.
+	// +optional
+	Raw bool `json:"raw,omitempty"`
+}
+
+// ModuleLimits override the operator's defaults for one module.
+type ModuleLimits struct {
+	// Timeout is the longest time for one call.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// Memory is the most linear memory that a call may use.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+}
+
+// The condition types and reasons of a Module.
+const (
+	ModuleReady = "Ready"
+
+	ModuleReasonLoaded              = "Loaded"
+	ModuleReasonInvalidReference    = "InvalidReference"
+	ModuleReasonRegistryUnavailable = "RegistryUnavailable"
+	ModuleReasonNotFound            = "NotFound"
+	ModuleReasonUnauthorized        = "Unauthorized"
+	ModuleReasonDigestMismatch      = "DigestMismatch"
+	ModuleReasonTooLarge            = "TooLarge"
+	ModuleReasonNotAModule          = "NotAModule"
+	ModuleReasonLoadFailed          = "LoadFailed"
+	ModuleReasonInvalidManifest     = "InvalidManifest"
+	ModuleReasonNotGranted          = "NotGranted"
+	ModuleReasonFaulted             = "Faulted"
+)
+
+// ModuleStatus is what was loaded.
+type ModuleStatus struct {
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Digest is the manifest digest of the artifact in use.
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// Version is the module's own version.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Manifest is what the module declares.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Manifest *apiextensionsv1.JSON `json:"manifest,omitempty"`
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}

@@ -1,0 +1,196 @@
+package v1alpha1
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Stack is a tree of provisioners that is brought up, kept up and taken down.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=stk,categories=caisson
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].reason`
+// +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.summary`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Available")].message`
+type Stack struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   StackSpec   `json:"spec"`
+	Status StackStatus `json:"status,omitempty"`
+}
+
+// StackList is a list of Stacks.
+//
+// +kubebuilder:object:root=true
+type StackList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Stack `json:"items"`
+}
+
+// StackSpec is the desired tree.
+//
+// +kubebuilder:validation:XValidation:rule="self.provisioners.exists(p, p.name == self.root)",message="root must name one of the provisioners"
+type StackSpec struct {
+	// ServiceAccountName is the ServiceAccount in the Stack's namespace that everything
+	// at home is done as. Without it the operator's default is used; if there is none the
+	// Stack is refused.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// Suspend stops all work but deletion.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// Parameters are values for expressions, under the variable parameters.
+	// +optional
+	Parameters map[string]apiextensionsv1.JSON `json:"parameters,omitempty"`
+	// Remotes are the other clusters that nodes run on.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Remotes []Remote `json:"remotes,omitempty"`
+	// Root names the provisioner at the top of the tree.
+	// +kubebuilder:validation:MaxLength=63
+	Root string `json:"root"`
+	// Provisioners are the nodes of the tree, in any order.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=128
+	Provisioners []Node `json:"provisioners"`
+}
+
+// Remote is another cluster.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigSecret)",message="a remote must say where its kubeconfig comes from: kubeconfigSecret"
+type Remote struct {
+	// Name is what nodes refer to.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// On names the remote in whose scope this one is resolved; home if empty.
+	// +optional
+	On string `json:"on,omitempty"`
+	// Owned makes the Stack register the cluster, and deregister it when nothing is left.
+	// +optional
+	Owned bool `json:"owned,omitempty"`
+	// Teardown is how what runs on the remote is removed.
+	// +optional
+	// +kubebuilder:default=Drain
+	// +kubebuilder:validation:Enum=Drain;Discard;Orphan
+	Teardown string `json:"teardown,omitempty"`
+	// KubeconfigSecret names a Secret in the Stack's namespace, or in the namespace that
+	// the enclosing remote is used with.
+	// +optional
+	KubeconfigSecret *SecretKeyReference `json:"kubeconfigSecret,omitempty"`
+}
+
+// SecretKeyReference names a key of a Secret.
+type SecretKeyReference struct {
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// Key defaults to value.
+	// +optional
+	// +kubebuilder:default=value
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}
+
+// StackStatus is what was observed.
+type StackStatus struct {
+	// ObservedGeneration is the generation of the spec that the status belongs to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions are Available and Ready, and Reconciling or Stalled while true.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Summary counts the leaves that are OK, for instance 3/5.
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// Nodes are the nodes of the tree, sorted by path.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Nodes []NodeStatus `json:"nodes,omitempty"`
+	// Facts are what nodes published, by fact name; at most 16 KiB in all.
+	// +optional
+	Facts map[string]apiextensionsv1.JSON `json:"facts,omitempty"`
+	// Inputs are the objects that the last pass read, without their contents.
+	// +optional
+	// +listType=atomic
+	Inputs []InputRecord `json:"inputs,omitempty"`
+	// InputsDigest identifies everything that the last pass depended on.
+	// +optional
+	InputsDigest string `json:"inputsDigest,omitempty"`
+	// Parked is set while nothing will happen before somebody acts.
+	// +optional
+	Parked *Parked `json:"parked,omitempty"`
+	// LastPassTime is when a pass last ran to its end with something to write.
+	// +optional
+	LastPassTime *metav1.Time `json:"lastPassTime,omitempty"`
+}
+
+// NodeStatus is the last outcome of one node.
+type NodeStatus struct {
+	// Name is the node's name in the spec.
+	Name string `json:"name"`
+	// Path is the names from the root to the node, joined by slashes.
+	Path string `json:"path"`
+	// Kind is the kind of the node, for instance module.
+	Kind string `json:"kind"`
+	// Disposition is OK, Yield, Retry, UserActionRequired, Terminal, or Waiting for a node
+	// that has not been reached, or Removed for one that is switched off.
+	Disposition string `json:"disposition"`
+	// Reason is a code of the closed vocabulary; empty when OK.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Message is the fixed sentence for the reason.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// LastTransitionTime is when disposition or reason last changed.
+	LastTransitionTime metav1.Time `json:"lastTransitionTime"`
+}
+
+// The dispositions of a node's status beside those of the ABI.
+const (
+	// NodeWaiting is a node that no pass has reached yet.
+	NodeWaiting = "Waiting"
+	// NodeRemoved is a node that a condition has switched off, and that is gone.
+	NodeRemoved = "Removed"
+)
+
+// InputRecord names an object that a pass read.
+type InputRecord struct {
+	// Scope is home, or the identity of a remote.
+	Scope     string `json:"scope"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Absent says that it did not exist.
+	// +optional
+	Absent bool `json:"absent,omitempty"`
+	// ResourceVersion is what was read.
+	// +optional
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+// Parked records why a Stack waits for somebody, and what would revive it.
+type Parked struct {
+	Disposition string `json:"disposition"`
+	Reason      string `json:"reason"`
+	Path        string `json:"path"`
+	// Generation, RetryToken and InputsDigest are what must change to revive.
+	Generation int64 `json:"generation"`
+	// +optional
+	RetryToken   string      `json:"retryToken,omitempty"`
+	InputsDigest string      `json:"inputsDigest"`
+	Since        metav1.Time `json:"since"`
+}
