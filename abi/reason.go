@@ -1,15 +1,5 @@
 package abi
 
-import "regexp"
-
-// ReasonPattern is what every reason code matches, the host's own included.
-const ReasonPattern = `^[a-z][a-z0-9_]{0,62}$`
-
-// ValidReason reports whether code matches [ReasonPattern].
-func ValidReason(code string) bool {
-	return regexp.MustCompile(ReasonPattern).MatchString(code)
-}
-
 // The reasons of the host's own. A module may return any of them; the sentence that
 // users see is the one of [HostReasons].
 const (
@@ -34,6 +24,7 @@ const (
 	ReasonAwaitingDependency    = "awaiting_dependency"
 	ReasonServiceAccountMissing = "service_account_missing"
 	ReasonForbidden             = "forbidden"
+	ReasonNotGranted            = "not_granted"
 	ReasonSecretMissing         = "secret_missing"
 	ReasonInvalidKubeconfig     = "invalid_kubeconfig"
 	ReasonRemotePending         = "remote_pending"
@@ -87,6 +78,7 @@ func HostReasons() []ReasonText {
 		{ReasonAwaitingDependency, "Something that this node depends on is not there yet."},
 		{ReasonServiceAccountMissing, "No service account is named to act as; set spec.serviceAccountName, or ask the admin for a default."},
 		{ReasonForbidden, "The service account or credential lacks a permission that is needed; grant it."},
+		{ReasonNotGranted, "The Module's grant does not cover something that the module needs; an admin can extend it."},
 		{ReasonSecretMissing, "A Secret or a key of it that is needed does not exist; create it."},
 		{ReasonInvalidKubeconfig, "The kubeconfig of the remote cluster cannot be used; replace it."},
 		{ReasonRemotePending, "The remote cluster's kubeconfig is not there yet."},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,20 +20,6 @@ const (
 	MaxRuleEntries = 64
 )
 
-// labelPattern is a DNS label of RFC 1123, which is what Kubernetes accepts as a name.
-var labelPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
-// semverPattern is the expression that semver.org gives for a semantic version.
-var semverPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
-	`(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?` +
-	`(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
-
-// kindPattern is the shape of a Kubernetes kind.
-var kindPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
-
-// groupPattern is the shape of a Kubernetes API group that is not the core group.
-var groupPattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-
 // Validate reports the first thing that is wrong with a manifest, or nil. The error
 // names the field and says what to write instead; it is meant for the author of the
 // module, and for the host, which must not load what does not validate.
@@ -42,10 +27,10 @@ func (m *Manifest) Validate() error {
 	if m.ABI != Version {
 		return fmt.Errorf("manifest field abi: is %d and this is ABI version %d; build the module with an SDK of that version", m.ABI, Version)
 	}
-	if !labelPattern.MatchString(m.Name) {
+	if !isLabel(m.Name) {
 		return fmt.Errorf("manifest field name: %q is not a DNS label; use at most 63 lower-case letters, digits and dashes", clip(m.Name))
 	}
-	if len(m.Version) > 128 || !semverPattern.MatchString(m.Version) {
+	if len(m.Version) > 128 || !isSemver(m.Version) {
 		return fmt.Errorf("manifest field version: %q is not a semantic version; write it like 1.2.3, without a leading v", clip(m.Version))
 	}
 	if m.Description != "" {
@@ -95,14 +80,14 @@ func (m *Manifest) validateKube() error {
 // validateRule returns errors that start with the field's name, for the caller to
 // put the rule's index before.
 func (m *Manifest) validateRule(r *KubeRule) error {
-	if r.APIGroup != "" && !groupPattern.MatchString(r.APIGroup) {
+	if r.APIGroup != "" && !isGroup(r.APIGroup) {
 		return fmt.Errorf("apiGroup: %q is not an API group; write it without a version, for instance apps", clip(r.APIGroup))
 	}
 	if len(r.Kinds) == 0 || len(r.Kinds) > MaxRuleEntries {
 		return fmt.Errorf("kinds: has %d entries; list 1 to %d kinds", len(r.Kinds), MaxRuleEntries)
 	}
 	for _, kind := range r.Kinds {
-		if !kindPattern.MatchString(kind) {
+		if !isKind(kind) {
 			return fmt.Errorf("kinds: %q is not a kind; write it as in a manifest, for instance ConfigMap", clip(kind))
 		}
 	}
@@ -122,7 +107,7 @@ func (m *Manifest) validateRule(r *KubeRule) error {
 		return fmt.Errorf("namespaces: has %d entries and %d are allowed; leave it empty for every namespace", len(r.Namespaces), MaxRuleEntries)
 	}
 	for _, namespace := range r.Namespaces {
-		if !labelPattern.MatchString(namespace) {
+		if !isLabel(namespace) {
 			return fmt.Errorf("namespaces: %q is not the name of a namespace; patterns are not supported", clip(namespace))
 		}
 	}

@@ -1,0 +1,128 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/caisson-dev/caisson/abi"
+)
+
+// Call is one call of a handler: what the host says about it, and the way to ask the
+// host for more. It is good until the handler returns and for one goroutine.
+type Call struct {
+	input  abi.Input
+	output abi.Output
+	host   Host
+}
+
+func newCall(operation string, envelope []byte, host Host) (*Call, error) {
+	c := &Call{host: host}
+	if err := json.Unmarshal(envelope, &c.input); err != nil {
+		return c, errors.New("decode the envelope: " + err.Error())
+	}
+	if c.input.ABI != abi.Version {
+		return c, errors.New("the host speaks another version of the ABI than the module")
+	}
+	if c.input.Operation != operation {
+		return c, errors.New("the envelope asks for " + c.input.Operation + ", the export is " + operation)
+	}
+	return c, nil
+}
+
+func (c *Call) removing() bool { return c.input.Operation == abi.ExportDeprovision }
+
+// Scope is the cluster that the module acts on.
+func (c *Call) Scope() abi.Scope { return c.input.Scope }
+
+// Teardown says how a Deprovision is to remove things. The host heeds it in
+// [App.Remove]; it concerns a module that waits for other things as well.
+func (c *Call) Teardown() abi.Teardown { return c.input.Teardown }
+
+// Node is the module's place in its tree.
+func (c *Call) Node() abi.Node { return c.input.Node }
+
+// Owner is the object whose tree this is.
+func (c *Call) Owner() abi.Owner { return c.input.Owner }
+
+// Installed reports whether the host knows of an application of this node.
+func (c *Call) Installed() bool { return c.input.Installed }
+
+// Granted reports whether the admin's grant covers a host function, for a module that
+// can do without.
+func (c *Call) Granted(f abi.Function) bool {
+	for _, granted := range c.input.Capabilities {
+		if granted == f {
+			return true
+		}
+	}
+	return false
+}
+
+// Now is the host's clock at the start of the call, in UTC. It is the zero time if the
+// host sent none.
+func (c *Call) Now() time.Time {
+	now, err := time.Parse(time.RFC3339, c.input.Now)
+	if err != nil {
+		return time.Time{}
+	}
+	return now
+}
+
+// Fact decodes a fact that an earlier node published. One that is not there is a Yield
+// facts_missing; a Deprovision must expect that and go on without. One of another shape
+// is a Terminal invalid_config.
+func (c *Call) Fact(name string, into any) error {
+	raw, ok := c.input.Facts[name]
+	if !ok {
+		return Yield(abi.ReasonFactsMissing, "fact "+name)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return Terminal(abi.ReasonInvalidConfig, "fact "+name+": "+err.Error())
+	}
+	return nil
+}
+
+// Publish makes a fact known to later nodes, whatever the handler returns. A name should
+// be an identifier, so that expressions can say facts.name. The host keeps a few
+// KiB for all facts of a tree: publish addresses and names, not documents. It fails for a value
+// that JSON cannot express.
+func (c *Call) Publish(name string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return errors.New("publish fact " + name + ": " + err.Error())
+	}
+	if c.output.Facts == nil {
+		c.output.Facts = map[string]json.RawMessage{}
+	}
+	c.output.Facts[name] = raw
+	return nil
+}
+
+// State decodes what the last call of this node left, and reports whether it left
+// anything. It fails if that has another shape, for instance after an upgrade of the
+// module; into may then be half filled.
+func (c *Call) State(into any) (bool, error) {
+	if len(c.input.State) == 0 || string(c.input.State) == "null" {
+		return false, nil
+	}
+	if err := json.Unmarshal(c.input.State, into); err != nil {
+		return false, errors.New("decode the state: " + err.Error())
+	}
+	return true, nil
+}
+
+// SetState leaves a value for the next call of this node, in place of the last one,
+// whatever the handler returns. The host keeps it out of users' sight; secrets do not
+// belong into it all the same. It fails for a value that JSON cannot express.
+func (c *Call) SetState(value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return errors.New("encode the state: " + err.Error())
+	}
+	c.output.State = raw
+	return nil
+}
+
+// DropState makes the host forget what the last call left.
+func (c *Call) DropState() { c.output.State = json.RawMessage("null") }

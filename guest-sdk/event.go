@@ -1,0 +1,20 @@
+package guest
+
+import "github.com/caisson-dev/caisson/abi"
+
+// EventType is the type of a Kubernetes event.
+type EventType string
+
+// The event types.
+const (
+	Normal  EventType = "Normal"
+	Warning EventType = "Warning"
+)
+
+// Event records an event on the owner for something that happened. The reason is a code
+// of the manifest or of the host's own; its sentence is the event's text. A failure is
+// seldom worth more than a line in the log. Capability: event.
+func (c *Call) Event(kind EventType, reason string) error {
+	request := abi.EventRequest{Type: string(kind), Reason: reason}
+	return c.exchange(abi.Event, eventRecord, &request, &abi.EventResult{})
+}
