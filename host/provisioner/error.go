@@ -121,6 +121,9 @@ func (e *Error) RetryAfter() time.Duration { return e.retryAfter }
 
 // Error implements error. The text contains the why.
 func (e *Error) Error() string {
+	if e == nil {
+		return "nil *provisioner.Error"
+	}
 	text := e.disposition.String() + " (" + e.reason + ")"
 	if why := e.Why(); why != "" {
 		text += ": " + why
@@ -129,10 +132,18 @@ func (e *Error) Error() string {
 }
 
 // Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.cause }
+func (e *Error) Unwrap() error {
+	if e == nil {
+		return nil
+	}
+	return e.cause
+}
 
 // Is makes errors.Is find the sentinel of the error's disposition.
 func (e *Error) Is(target error) bool {
+	if e == nil {
+		return false
+	}
 	switch target {
 	case ErrYield:
 		return e.disposition == abi.Yield

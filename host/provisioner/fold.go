@@ -88,6 +88,27 @@ func Interrupted(ctx context.Context) error {
 	return Retry(abi.ReasonDeadlineExceeded, ctx.Err().Error())
 }
 
+// Settle reads the error of a child in the light of its context, which the child may
+// not have done: after a shutdown it is one, whatever the child made of that, and after
+// a used-up budget an error that only repeats the cancellation says so. Other errors,
+// and nil, are returned as they are.
+func Settle(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	stop := Interrupted(ctx)
+	if stop == nil {
+		return err
+	}
+	if errors.Is(stop, ErrShutdown) {
+		return ErrShutdown
+	}
+	if _, typed := classify(err); !typed && errors.Is(err, context.Canceled) {
+		return Retry(abi.ReasonDeadlineExceeded, "").WithCause(err)
+	}
+	return err
+}
+
 func parksInSurface(o Outcome) bool {
 	return o.Headline.Disposition == abi.Terminal || o.Headline.Disposition == abi.UserActionRequired
 }

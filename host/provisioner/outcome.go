@@ -52,14 +52,23 @@ func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Outcome{}
 	}
-	outcome, ok := classify(err)
-	if !ok {
-		outcome = outcomeOfUntyped(err)
+	if outcome, ok := classify(err); ok {
+		return outcome
 	}
-	if text := err.Error(); !outcome.Cancelled && !strings.Contains(outcome.Headline.Why, text) && !isFold(err) {
-		outcome.Headline.Why = mergeWhy(outcome.Headline.Why, text)
+	return outcomeOfUntyped(err)
+}
+
+// OrRetry returns err if it carries a disposition, and otherwise a Retry with the
+// reason that wraps it. A nil error stays nil. It is for callers that know better than
+// "unexpected" what an error of somebody else's stands for.
+func OrRetry(err error, reason string) error {
+	if err == nil {
+		return nil
 	}
-	return outcome
+	if _, ok := classify(err); ok {
+		return err
+	}
+	return Retry(reason, "").WithCause(err)
 }
 
 // classify looks for a disposition in err and what it wraps.
@@ -68,45 +77,82 @@ func classify(err error) (Outcome, bool) {
 	case *Error:
 		return outcomeOfTyped(e), true
 	case *located:
-		outcome, ok := classify(e.err)
-		if !ok {
-			outcome = outcomeOfUntyped(e.err)
-		}
+		outcome := OutcomeOf(e.err)
 		outcome.Headline.Path = joinPath(e.segment, outcome.Headline.Path)
 		return outcome, true
 	case *folded:
 		return e.outcome, true
 	case interface{ Unwrap() []error }:
-		return classifyJoined(e.Unwrap())
+		return withText(err)(classifyJoined(err, e.Unwrap()))
+	case interface{ Errors() []error }:
+		// The aggregate of Kubernetes: errors.Is looks through it, Unwrap does not.
+		return withText(err)(classifyJoined(err, e.Errors()))
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			if outcome, ok := classify(inner); ok {
-				return outcome, true
+				return withText(err)(outcome, true)
 			}
 		}
 	}
 	return outcomeOfSentinel(err)
 }
 
-// classifyJoined folds the parts that carry a disposition. Parts that do not are text
-// around them, as in fmt.Errorf with two %w, unless no part does.
-func classifyJoined(parts []error) (Outcome, bool) {
-	var typed []Outcome
+// withText adds the text of a wrapping error to the why, for the logs.
+func withText(err error) func(Outcome, bool) (Outcome, bool) {
+	return func(o Outcome, ok bool) (Outcome, bool) {
+		if ok && !o.Cancelled {
+			o.Headline.Why = mergeWhy(o.Headline.Why, err.Error())
+		}
+		return o, ok
+	}
+}
+
+// classifyJoined folds the parts. In a plain list, such as errors.Join makes, a part
+// without a disposition is a failure of its own. In a sentence, such as fmt.Errorf with
+// two %w makes, it is what the sentence is about, and does not count beside a part that
+// has one.
+func classifyJoined(err error, parts []error) (Outcome, bool) {
+	list := isPlainList(err, parts)
+	var outcomes []Outcome
+	typed := false
 	for _, part := range parts {
 		if part == nil {
 			continue
 		}
-		if outcome, ok := classify(part); ok {
-			typed = append(typed, outcome)
+		outcome, ok := classify(part)
+		switch {
+		case ok:
+			typed = true
+			outcomes = append(outcomes, outcome)
+		case list:
+			outcomes = append(outcomes, outcomeOfUntyped(part))
 		}
 	}
-	if len(typed) == 0 {
+	if !typed {
 		return Outcome{}, false
 	}
-	return foldOutcomes(typed), true
+	return foldOutcomes(outcomes), true
+}
+
+// isPlainList reports whether err says nothing of its own about its parts.
+func isPlainList(err error, parts []error) bool {
+	if _, ok := err.(interface{ Errors() []error }); ok { //nolint:errorlint // The layer itself is asked.
+		return true
+	}
+	texts := make([]string, 0, len(parts))
+	for _, part := range parts {
+		if part != nil {
+			texts = append(texts, part.Error())
+		}
+	}
+	return err.Error() == strings.Join(texts, "\n")
 }
 
 func outcomeOfTyped(e *Error) Outcome {
+	if e == nil {
+		// A nil *Error in an error interface is a slip of the code that returned it.
+		e = Retry(abi.ReasonUnexpected, "nil *provisioner.Error returned as an error")
+	}
 	return Outcome{
 		Class:      e.disposition,
 		RetryAfter: e.retryAfter,
@@ -133,11 +179,6 @@ func outcomeOfSentinel(err error) (Outcome, bool) {
 
 func outcomeOfUntyped(err error) Outcome {
 	return outcomeOfTyped(Retry(abi.ReasonUnexpected, err.Error()))
-}
-
-func isFold(err error) bool {
-	var f *folded
-	return errors.As(err, &f)
 }
 
 func mergeWhy(why, text string) string {
