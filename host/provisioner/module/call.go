@@ -1,0 +1,167 @@
+package module
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/scope"
+)
+
+// outcome is what a guest answered, with the session in which it did.
+type outcome struct {
+	disposition abi.Disposition
+	output      abi.Output
+	session     *session
+}
+
+// call runs the guest once. An error is a fault, already mapped.
+func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instance, input *abi.Input) (*outcome, error) {
+	timeout := instance.Timeout
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	callCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	// The deadline of the pass may come first; the guest is told which one it is.
+	budget := timeout
+	if deadline, ok := callCtx.Deadline(); ok {
+		budget = min(budget, time.Until(deadline))
+	}
+	envelope, err := stamp(input, p.options.Clock(), budget)
+	if err != nil {
+		return nil, err
+	}
+	sess := p.newSession(s, instance, newSecretStore())
+	code, raw, err := instance.Runtime.Call(callCtx, input.Operation, envelope, sess.dispatch)
+	sess.close()
+	if err != nil {
+		return nil, p.fault(ctx, instance, input, err)
+	}
+	p.options.Memo.succeeded(p.key())
+	return p.answer(ctx, sess, code, raw)
+}
+
+// answer checks the result and the output of a call that ended well.
+func (p *Provisioner) answer(ctx context.Context, sess *session, code int32, raw []byte) (*outcome, error) {
+	output, err := decodeOutput(raw)
+	d := abi.Disposition(code)
+	if !d.Valid() {
+		return nil, p.report(ctx, provisioner.Retry(abi.ReasonModuleBadCode, joinWhy(d.String(), sanitise(output.Why))))
+	}
+	var bad *outputError
+	if errors.As(err, &bad) {
+		return nil, p.report(ctx, provisioner.Retry(bad.reason, bad.why))
+	}
+	if d != abi.OK && output.Reason == "" {
+		// A verdict without a reason is not believed (DESIGN.md §6).
+		d, output.Reason = abi.Retry, abi.ReasonUnspecified
+	}
+	return &outcome{disposition: d, output: output, session: sess}, nil
+}
+
+// saveTimeout bounds the save of a state after the pass has run out of its own time.
+const saveTimeout = 5 * time.Second
+
+// faultReasons are the reasons that a runtime may give for a call that did not end well.
+func faultReasons() []string {
+	return []string{
+		abi.ReasonTimeout, abi.ReasonMemoryExceeded, abi.ReasonOutputTooLarge, abi.ReasonModuleTrap,
+		abi.ReasonModuleCrashed, abi.ReasonModuleFaulted, abi.ReasonModuleNotReady, abi.ReasonInvalidConfig,
+	}
+}
+
+// trapsUntilTerminal is after how many identical traps a module is taken to be unable to
+// handle its input: DESIGN.md §5.
+const trapsUntilTerminal = 5
+
+// fault maps a fault to an error. A shutdown, or the end of the pass's own time, is no
+// fault of the module.
+func (p *Provisioner) fault(ctx context.Context, instance *Instance, input *abi.Input, err error) error {
+	if interrupted := provisioner.Interrupted(ctx); interrupted != nil {
+		return interrupted
+	}
+	var typed *provisioner.Error
+	if errors.As(err, &typed) {
+		return p.report(ctx, typed)
+	}
+	why := sanitise(err.Error())
+	var reasoned interface{ Reason() string }
+	if !errors.As(err, &reasoned) || !slices.Contains(faultReasons(), reasoned.Reason()) {
+		return p.report(ctx, provisioner.Retry(abi.ReasonUnexpected, why))
+	}
+	reason := reasoned.Reason()
+	if reason == abi.ReasonModuleTrap {
+		trap := trapID{digest: instance.Digest, generation: input.Owner.Generation, operation: input.Operation, text: trapText(err, why)}
+		if p.options.Memo.trapped(p.key(), trap) >= trapsUntilTerminal {
+			return p.report(ctx, provisioner.Terminal(reason, why))
+		}
+	}
+	return p.report(ctx, provisioner.Retry(reason, why))
+}
+
+// trapText tells traps apart: by what the runtime has to say about that, or else by the
+// first line, because the trace below may differ in addresses.
+func trapText(err error, why string) string {
+	var trap interface{ Trap() string }
+	if errors.As(err, &trap) && trap.Trap() != "" {
+		return trap.Trap()
+	}
+	text, _, _ := strings.Cut(why, "\n")
+	return text
+}
+
+// conclude publishes what a valid answer brought and turns its disposition into an error.
+func (p *Provisioner) conclude(ctx context.Context, s scope.Scope, instance *Instance, input *abi.Input, o *outcome) error {
+	if err := p.publish(ctx, input, &o.output); err != nil {
+		return err
+	}
+	if o.disposition == abi.OK {
+		return nil
+	}
+	return p.report(ctx, resultError(instance, o))
+}
+
+func (p *Provisioner) publish(ctx context.Context, input *abi.Input, output *abi.Output) error {
+	if len(output.Facts) > 0 && p.options.Facts != nil {
+		if err := p.options.Facts.Publish(ctx, p.options.Node.Path, output.Facts); err != nil {
+			return wrap("publish the facts of "+p.options.Node.Path, err)
+		}
+	}
+	if output.State == nil || p.options.State == nil {
+		return nil
+	}
+	state := output.State
+	if string(state) == "null" {
+		state = nil
+	}
+	if sameJSON(input.State, state) {
+		return nil
+	}
+	// The state tells what the module has done, so it must not be lost with the pass.
+	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
+	defer cancel()
+	return wrap("save the state of "+p.options.Node.Path, p.options.State.Save(saving, p.options.Node.Path, state))
+}
+
+// report logs an error of the module once, where its operator looks for it.
+func (p *Provisioner) report(ctx context.Context, e *provisioner.Error) error {
+	logger := log.FromContext(ctx).WithValues("disposition", e.Disposition().String(), "reason", e.Reason(), "why", e.Why())
+	if e.Disposition() == abi.Yield {
+		logger.V(1).Info("the module yielded")
+		return e
+	}
+	logger.Error(nil, "the module did not succeed")
+	return e
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	return string(compact(a)) == string(compact(b))
+}

@@ -1,0 +1,113 @@
+package module
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/capability"
+	"github.com/caisson-dev/caisson/host/cd"
+	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/provisioner/application"
+	"github.com/caisson-dev/caisson/host/scope"
+)
+
+// DefaultTimeout bounds a call when its [Instance] does not: far more than computing
+// values takes, and short enough that a hanging module does not hold a pass for long.
+const DefaultTimeout = 30 * time.Second
+
+// Runtime runs a guest. Implementations must be safe for concurrent use.
+type Runtime interface {
+	// Call runs an export on a fresh instance, with host answering its host functions, and
+	// returns the export's result and output. It must return soon after the context ends.
+	// An error is a fault of the guest or of what runs it; one with a Reason() string says
+	// which, with a reason of package abi.
+	Call(ctx context.Context, export string, input []byte, host func(ctx context.Context, name string, request []byte) []byte) (int32, []byte, error)
+}
+
+// Instance is a loaded module with what it may do.
+type Instance struct {
+	// Name is that of the Module object.
+	Name string
+	// Digest identifies the artifact.
+	Digest string
+	// Manifest has passed its Validate and capability.Check.
+	Manifest abi.Manifest
+	// Grant is the admin's.
+	Grant capability.Grant
+	// Runtime runs the module.
+	Runtime Runtime
+	// Timeout bounds one call; [DefaultTimeout] if 0.
+	Timeout time.Duration
+}
+
+// Facts are what the nodes of a tree tell each other. It must be safe for concurrent use.
+type Facts interface {
+	// Snapshot returns all facts by name. The caller does not change the map.
+	Snapshot() map[string]json.RawMessage
+	// Publish sets facts of a node. It is called again with equal facts in every pass.
+	Publish(ctx context.Context, node string, facts map[string]json.RawMessage) error
+}
+
+// State keeps one JSON document for each node between calls.
+type State interface {
+	// Load returns what was saved for the node's path, or nil.
+	Load(ctx context.Context, path string) (json.RawMessage, error)
+	// Save replaces it; nil drops it. It is only called with something that differs.
+	Save(ctx context.Context, path string, raw json.RawMessage) error
+}
+
+// Event is an event on the owner. Its text is a fixed sentence, never a guest's.
+type Event struct {
+	Owner scope.Owner
+	Node  abi.Node
+	// Type is Normal or Warning.
+	Type string
+	// Reason and Sentence are out of the manifest, or of the host's own table.
+	Reason   string
+	Sentence string
+}
+
+// EventRecorder emits events. It must be safe for concurrent use and must not block.
+type EventRecorder interface {
+	RecordEvent(ctx context.Context, e Event)
+}
+
+// EventRecorderFunc adapts a function to [EventRecorder].
+type EventRecorderFunc func(ctx context.Context, e Event)
+
+// RecordEvent implements EventRecorder.
+func (f EventRecorderFunc) RecordEvent(ctx context.Context, e Event) { f(ctx, e) }
+
+var _ EventRecorder = EventRecorderFunc(nil)
+
+// Options say what a leaf runs, and with what. Instance and Driver must be set.
+type Options struct {
+	// Node is the place in the tree.
+	Node abi.Node
+	// ID identifies the node; the identities of its applications are derived from it.
+	ID scope.ResourceIdentifier
+	// Instance returns the module. Its errors are returned as they are by Provision; see
+	// [Provisioner.Deprovision] for what they mean there.
+	Instance func(ctx context.Context) (*Instance, error)
+	// Config returns the evaluated config as a JSON object; nil means that there is none.
+	Config func(ctx context.Context) (json.RawMessage, error)
+	// Driver installs applications.
+	Driver cd.Applications
+	// Facts, State, Inputs and Events may be nil: nothing is then kept or recorded.
+	Facts  Facts
+	State  State
+	Inputs provisioner.InputRecorder
+	Events EventRecorder
+	// Catalogue resolves the catalogue entries that a module names; without it such a
+	// request is answered as unsupported.
+	Catalogue application.Catalogue
+	// Memo saves calls and counts traps; without it every pass calls the module.
+	Memo *Memo
+	// Clock is time.Now if nil.
+	Clock func() time.Time
+	// SecretKey keys the digests of secrets, with at least 16 bytes that only the host
+	// knows and that do not change between passes. Without it secret_read is unsupported.
+	SecretKey []byte
+}
