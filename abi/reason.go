@@ -32,6 +32,7 @@ const (
 	ReasonRemoteGone            = "remote_gone"
 	ReasonRegistrationFailed    = "registration_failed"
 	ReasonRemoteInUse           = "remote_in_use"
+	ReasonRemoteUndeclared      = "remote_undeclared"
 	ReasonApplicationNotFound   = "application_not_found"
 	ReasonVersionNotFound       = "version_not_found"
 	ReasonValuesMissing         = "values_missing"
@@ -86,6 +87,7 @@ func HostReasons() []ReasonText {
 		{ReasonRemoteGone, "The remote cluster is gone for good."},
 		{ReasonRegistrationFailed, "The remote cluster could not be registered; it will be tried again."},
 		{ReasonRemoteInUse, "The remote cluster stays registered until every application on it is gone."},
+		{ReasonRemoteUndeclared, "Applications are left on a remote that the spec no longer declares; declare it again until they are gone."},
 		{ReasonApplicationNotFound, "The catalogue has no Application of that name; create it or correct the name."},
 		{ReasonVersionNotFound, "The catalogue entry has no such version; add it or correct the version."},
 		{ReasonValuesMissing, "A ConfigMap or Secret that values are taken from does not exist; create it."},

@@ -4,6 +4,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
+// The kinds of node, as its status names them.
+const (
+	KindSerial        = "serial"
+	KindConcurrent    = "concurrent"
+	KindConditional   = "conditional"
+	KindRemoteCluster = "remotecluster"
+	KindApplication   = "application"
+	KindModule        = "module"
+)
+
 // Node is one provisioner of a tree. Exactly one kind is set.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.serial), has(self.concurrent), has(self.conditional), has(self.remotecluster), has(self.application), has(self.module)].filter(k, k).size() == 1",message="a provisioner must have exactly one kind: serial, concurrent, conditional, remotecluster, application or module"
@@ -28,41 +38,51 @@ type Node struct {
 
 // Kind returns the name of the kind that is set, or "" if there is not exactly one.
 func (n *Node) Kind() string {
-	kinds := map[string]bool{
-		"serial":        n.Serial != nil,
-		"concurrent":    n.Concurrent != nil,
-		"conditional":   n.Conditional != nil,
-		"remotecluster": n.RemoteCluster != nil,
-		"application":   n.Application != nil,
-		"module":        n.Module != nil,
+	kinds := n.Kinds()
+	if len(kinds) != 1 {
+		return ""
 	}
-	found := ""
-	for kind, set := range kinds {
-		if !set {
-			continue
-		}
-		if found != "" {
-			return ""
-		}
-		found = kind
-	}
-	return found
+	return kinds[0]
 }
 
-// Children returns the names of the node's children, in order.
-func (n *Node) Children() []string {
-	switch {
-	case n.Serial != nil:
-		return n.Serial.Children
-	case n.Concurrent != nil:
-		return n.Concurrent.Children
-	case n.Conditional != nil:
-		return []string{n.Conditional.Child}
-	case n.RemoteCluster != nil:
-		return []string{n.RemoteCluster.Child}
-	default:
-		return nil
+// Kinds returns the names of all kinds that are set. A valid node has one.
+func (n *Node) Kinds() []string {
+	var kinds []string
+	for _, kind := range []struct {
+		name string
+		set  bool
+	}{
+		{KindSerial, n.Serial != nil},
+		{KindConcurrent, n.Concurrent != nil},
+		{KindConditional, n.Conditional != nil},
+		{KindRemoteCluster, n.RemoteCluster != nil},
+		{KindApplication, n.Application != nil},
+		{KindModule, n.Module != nil},
+	} {
+		if kind.set {
+			kinds = append(kinds, kind.name)
+		}
 	}
+	return kinds
+}
+
+// Children returns the names of the node's children, in order; of all kinds that are
+// set, if it is not valid.
+func (n *Node) Children() []string {
+	var children []string
+	if n.Serial != nil {
+		children = append(children, n.Serial.Children...)
+	}
+	if n.Concurrent != nil {
+		children = append(children, n.Concurrent.Children...)
+	}
+	if n.Conditional != nil {
+		children = append(children, n.Conditional.Child)
+	}
+	if n.RemoteCluster != nil {
+		children = append(children, n.RemoteCluster.Child)
+	}
+	return children
 }
 
 // SerialNode provisions its children in order, and deprovisions them in reverse.
@@ -93,7 +113,8 @@ type ConcurrentNode struct {
 // false, and leaves it alone while that is unknown.
 type ConditionalNode struct {
 	// When is a CEL expression of type bool, without ${}.
-	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
 	When string `json:"when"`
 	// +kubebuilder:validation:MaxLength=63
 	Child string `json:"child"`
@@ -101,7 +122,8 @@ type ConditionalNode struct {
 
 // RemoteClusterNode runs its child on a remote.
 type RemoteClusterNode struct {
-	// Remote names one of spec.remotes.
+	// Remote names one of spec.remotes. The node must stand where that remote is resolved:
+	// inside the remote that its on names, or at home.
 	// +kubebuilder:validation:MaxLength=63
 	Remote string `json:"remote"`
 	// +kubebuilder:validation:MaxLength=63
@@ -111,6 +133,7 @@ type RemoteClusterNode struct {
 // ModuleNode is a Wasm leaf.
 type ModuleNode struct {
 	// Ref names a Module object.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Ref string `json:"ref"`
 	// Config is passed to the module; strings may hold expressions.
@@ -122,6 +145,7 @@ type ModuleNode struct {
 // ApplicationNode installs an application of the catalogue.
 type ApplicationNode struct {
 	// Ref names an Application object.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Ref string `json:"ref"`
 	// Version is an exact version or a range such as 3.x; the newest if empty.

@@ -32,9 +32,20 @@ type StackList struct {
 	Items           []Stack `json:"items"`
 }
 
+// The rules of a StackSpec find references to nothing. They cannot say which node is meant: the
+// API server estimates the cost of such a message at more than a hundred times what it
+// allows, as it does for a rule that looks for second parents or cycles. Those are found
+// by host/plan, which names the nodes.
+
 // StackSpec is the desired tree.
 //
 // +kubebuilder:validation:XValidation:rule="self.provisioners.exists(p, p.name == self.root)",message="root must name one of the provisioners"
+// +kubebuilder:validation:XValidation:rule="self.provisioners.all(p, !has(p.serial) || sets.contains(self.provisioners.map(q, q.name), p.serial.children))",message="every child of a serial must name one of the provisioners"
+// +kubebuilder:validation:XValidation:rule="self.provisioners.all(p, !has(p.concurrent) || sets.contains(self.provisioners.map(q, q.name), p.concurrent.children))",message="every child of a concurrent must name one of the provisioners"
+// +kubebuilder:validation:XValidation:rule="self.provisioners.all(p, !has(p.conditional) || self.provisioners.exists(q, q.name == p.conditional.child))",message="the child of a conditional must name one of the provisioners"
+// +kubebuilder:validation:XValidation:rule="self.provisioners.all(p, !has(p.remotecluster) || self.provisioners.exists(q, q.name == p.remotecluster.child))",message="the child of a remotecluster must name one of the provisioners"
+// +kubebuilder:validation:XValidation:rule="self.provisioners.all(p, !has(p.remotecluster) || (has(self.remotes) && self.remotes.exists(r, r.name == p.remotecluster.remote)))",message="a remotecluster must name one of the remotes"
+// +kubebuilder:validation:XValidation:rule="!has(self.remotes) || self.remotes.all(r, !has(r.within) || size(r.within) == 0 || self.remotes.exists(o, o.name == r.within))",message="within must name one of the remotes"
 type StackSpec struct {
 	// ServiceAccountName is the ServiceAccount in the Stack's namespace that everything
 	// at home is done as. Without it the operator's default is used; if there is none the
@@ -47,6 +58,9 @@ type StackSpec struct {
 	Suspend bool `json:"suspend,omitempty"`
 	// Parameters are values for expressions, under the variable parameters.
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Parameters map[string]apiextensionsv1.JSON `json:"parameters,omitempty"`
 	// Remotes are the other clusters that nodes run on.
 	// +optional
@@ -73,9 +87,10 @@ type Remote struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// On names the remote in whose scope this one is resolved; home if empty.
+	// Within names the remote in whose scope this one is resolved; home if empty.
 	// +optional
-	On string `json:"on,omitempty"`
+	// +kubebuilder:validation:MaxLength=63
+	Within string `json:"within,omitempty"`
 	// Owned makes the Stack register the cluster, and deregister it when nothing is left.
 	// +optional
 	Owned bool `json:"owned,omitempty"`
@@ -84,8 +99,8 @@ type Remote struct {
 	// +kubebuilder:default=Drain
 	// +kubebuilder:validation:Enum=Drain;Discard;Orphan
 	Teardown string `json:"teardown,omitempty"`
-	// KubeconfigSecret names a Secret in the Stack's namespace, or in the namespace that
-	// the enclosing remote is used with.
+	// KubeconfigSecret names a Secret in the namespace of the Stack; if within is set, in the
+	// namespace of the same name on that remote.
 	// +optional
 	KubeconfigSecret *SecretKeyReference `json:"kubeconfigSecret,omitempty"`
 }
@@ -122,6 +137,9 @@ type StackStatus struct {
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 	// Facts are what nodes published, by fact name; at most 16 KiB in all.
 	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
 	Facts map[string]apiextensionsv1.JSON `json:"facts,omitempty"`
 	// Inputs are the objects that the last pass read, without their contents.
 	// +optional
@@ -130,6 +148,11 @@ type StackStatus struct {
 	// InputsDigest identifies everything that the last pass depended on.
 	// +optional
 	InputsDigest string `json:"inputsDigest,omitempty"`
+	// Retained are the objects that a deletion leaves on purpose, such as namespaces and
+	// CRDs. It is filled while the Stack is being deleted.
+	// +optional
+	// +listType=set
+	Retained []string `json:"retained,omitempty"`
 	// Parked is set while nothing will happen before somebody acts.
 	// +optional
 	Parked *Parked `json:"parked,omitempty"`

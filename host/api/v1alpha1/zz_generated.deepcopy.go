@@ -757,6 +757,11 @@ func (in *StackStatus) DeepCopyInto(out *StackStatus) {
 		*out = make([]InputRecord, len(*in))
 		copy(*out, *in)
 	}
+	if in.Retained != nil {
+		in, out := &in.Retained, &out.Retained
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Parked != nil {
 		in, out := &in.Parked, &out.Parked
 		*out = new(Parked)

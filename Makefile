@@ -1,0 +1,73 @@
+# Caisson: the commands that people and CI run. `make` alone lists them.
+
+CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
+GOLANGCI_LINT  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+GO   ?= go
+BIN  := bin
+# The Go modules of the workspace, as patterns that `go test` takes.
+ALL  := ./... ./abi/... ./guest-sdk/... ./cmd/devcluster/...
+# What the race detector is run over: everything but the packages that only start other
+# programs, or that link Helm or a control plane and take minutes to compile for it.
+RACE := ./abi/... ./guest-sdk/... ./host/scope/... ./host/provisioner/... ./host/capability/... ./host/plan/... \
+        ./host/sandbox/... ./host/registry/... ./host/controller/... ./cmd/caisson/internal/tree/...
+FUZZTIME ?= 20s
+# One program of the tests is a control plane with half a gigabyte; two packages at a
+# time keep a laptop responsive.
+TESTFLAGS ?= -p 2 -timeout 30m
+
+.DEFAULT_GOAL := help
+.PHONY: help demo build modules test test-race test-all fuzz bench generate fmt lint verify clean
+
+##@ Try it
+help: ## List the commands
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## Bring up a platform on two local control planes, watch it, take it down (DEMO_KEEP=1 leaves it running)
+	@printf '    0.0s  building the caisson CLI\n'
+	@$(GO) build -o $(BIN)/caisson ./cmd/caisson
+	@exec $(BIN)/caisson dev demo
+
+##@ Build
+build: ## Build the CLI, the operator, the worker and the local control plane into bin/
+	$(GO) build -o $(BIN)/ ./cmd/caisson ./cmd/caisson-operator ./cmd/caisson-worker ./cmd/devcluster
+
+modules: build ## Build the first-party modules into bin/modules/
+	@mkdir -p $(BIN)/modules
+	@for m in cilium storage ingress; do $(BIN)/caisson module build ./modules/$$m -o $(BIN)/modules/$$m.wasm || exit 1; done
+
+##@ Test
+test: ## Unit, conformance and integration tests, the latter against local control planes
+	$(GO) test $(TESTFLAGS) $(ALL)
+
+test-race: ## The tests of everything that is shared between goroutines, under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
+
+test-all: test test-race fuzz ## Everything that can be tested here
+
+fuzz: ## Run each fuzz target for FUZZTIME
+	@grep -rl '^func Fuzz' --include=*_test.go . | while read -r file; do \
+	  dir=$$(dirname $$file); \
+	  for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' $$file); do \
+	    echo "fuzz $$dir $$target"; (cd $$dir && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .) || exit 1; \
+	  done; \
+	done
+
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./host/sandbox/... ./host/provisioner/...
+
+##@ Keep it right
+generate: ## Generate deepcopy functions and CRDs
+	$(GO) run $(CONTROLLER_GEN) object crd:crdVersions=v1 paths=./host/api/v1alpha1/... output:crd:artifacts:config=deploy/crds
+
+fmt: ## Format the code
+	gofmt -w abi cmd guest-sdk host modules
+
+lint: ## Run the linters
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+verify: generate fmt ## Fail if generated files or formatting are not committed
+	git diff --exit-code
+
+clean: ## Remove what was built
+	rm -rf $(BIN) .build
