@@ -1,0 +1,23 @@
+// Package sandbox compiles and runs untrusted Wasm modules in child processes.
+//
+// It knows modules, bytes and limits, and nothing about Kubernetes. A module passes
+// through it like this:
+//
+//	Load ─▶ Preflight (parent, pure) ─▶ compile worker (dies) ─▶ run worker ─▶ describe
+//	Call ─▶ pool ─▶ run worker ─▶ fresh instance ─▶ export ─▶ code and output
+//	                     └─ host function ─▶ parent ─▶ answer ─┘
+//
+// [Preflight] parses the bytes without trusting a single number in them. What it lets
+// through is compiled and run by a worker: a process with an empty environment, two
+// pipes and hard limits, which is this same package behind [WorkerMain]. Parent and
+// worker exchange frames (frame.go, protocol.go); the parent takes every frame for
+// hostile, bounds what it reads and never waits without a deadline, whose end is a
+// SIGKILL. That is why nothing a module does can hold up the process that embeds this
+// package: a loop, a stall of the garbage collector or an allocation without end
+// happens to the worker, and the worker is replaced.
+//
+// Each call gets a fresh instance, so that no call sees what another one left. Host
+// functions run in the parent, in the goroutine that called [Module.Call].
+//
+// It is the only package that imports wazero.
+package sandbox

@@ -1,0 +1,212 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/hex"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
+)
+
+// runGuest compiles and runs a module in this process: for modules of the test's own
+// that behave.
+func runGuest(t *testing.T, wasm []byte, input string) (int32, string, *guestFault) {
+	t.Helper()
+	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLevel: levelInfo}
+	g, err := compileGuest(t.Context(), wasm, s, func(_ *call, name string, request []byte) []byte {
+		return append([]byte(name+": "), request...)
+	})
+	require.NoError(t, err)
+	defer g.runtime.Close(t.Context())
+	c, fits := newCall(1, []byte(input), s, newLogSink(&bytes.Buffer{}, 1, 10, kib))
+	require.True(t, fits)
+	code, fault := g.run(t.Context(), c, abi.ExportProvision)
+	return code, string(c.output()), fault
+}
+
+// TestInitializers proves that each language's initialiser runs once, before the call,
+// and in order: every one appends a digit to a global that provision returns.
+func TestInitializers(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		exports []string
+		want    int32
+	}{
+		"None":        {"C and AssemblyScript have none", nil, 0},
+		"Reactor":     {"Go, Rust and WASI reactors", []string{"_initialize"}, 1},
+		"Constructor": {"Rust without WASI", []string{"__wasm_call_ctors"}, 2},
+		"Both":        {"a reactor calls its constructors itself", []string{"_initialize", "__wasm_call_ctors"}, 1},
+		"Haskell":     {"Haskell's comes after the reactor's", []string{"_initialize", "hs_init"}, 13},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := wasmtest.New()
+			g := b.Global(0)
+			for _, export := range c.exports {
+				var params []byte
+				if export == "hs_init" {
+					params = []byte{wasmtest.I32, wasmtest.I32}
+				}
+				digit := map[string]int32{"_initialize": 1, "__wasm_call_ctors": 2, "hs_init": 3}[export]
+				b.Export(export, b.Func(params, nil, 0,
+					wasmtest.GetGlobal(g), wasmtest.I32Const(10), []byte{0x6c}, wasmtest.I32Const(digit), wasmtest.AddI32(), wasmtest.SetGlobal(g)))
+			}
+			code, _, fault := runGuest(t, b.Provisioner(wasmtest.GetGlobal(g)), "")
+			require.Nil(t, fault)
+			require.Equal(t, c.want, code, c.reason)
+		})
+	}
+}
+
+// TestEverythingLinks imports every function that preflight lets through, so that no
+// module passes preflight and fails for want of an import.
+func TestEverythingLinks(t *testing.T) {
+	types := map[rune]byte{'i': wasmtest.I32, 'I': wasmtest.I64}
+	b := wasmtest.New()
+	add := func(module, name string, s signature) {
+		var params, results []byte
+		into := &params
+		for _, l := range s {
+			if l == ':' {
+				into = &results
+				continue
+			}
+			*into = append(*into, types[l])
+		}
+		b.Import(module, name, params, results)
+	}
+	for name := range envFunctions(nil, levelInfo) {
+		s, _ := envSignature(name)
+		add(abi.ImportEnv, name, s)
+	}
+	for _, f := range abi.Functions() {
+		add(abi.ImportUser, string(f), userSignature)
+	}
+	wasi := []string{"args_get", "args_sizes_get", "clock_res_get", "clock_time_get", "environ_get", "environ_sizes_get", "fd_advise", "fd_allocate",
+		"fd_close", "fd_datasync", "fd_fdstat_get", "fd_fdstat_set_flags", "fd_fdstat_set_rights", "fd_filestat_get", "fd_filestat_set_size",
+		"fd_filestat_set_times", "fd_pread", "fd_prestat_dir_name", "fd_prestat_get", "fd_pwrite", "fd_read", "fd_readdir", "fd_renumber", "fd_seek",
+		"fd_sync", "fd_tell", "fd_write", "path_create_directory", "path_filestat_get", "path_filestat_set_times", "path_link", "path_open",
+		"path_readlink", "path_remove_directory", "path_rename", "path_symlink", "path_unlink_file", "poll_oneoff", "proc_exit", "proc_raise",
+		"random_get", "sched_yield", "sock_accept", "sock_recv", "sock_send", "sock_shutdown"}
+	for _, name := range wasi {
+		s, known := wasiSignature(name)
+		require.True(t, known, name)
+		add(abi.ImportWASI, name, s)
+	}
+	wasm := b.Memory(1, 0).Provisioner(wasmtest.I32Const(3))
+	_, err := Preflight(wasm, Limits{})
+	require.NoError(t, err)
+	code, _, fault := runGuest(t, wasm, "")
+	require.Nil(t, fault)
+	require.Equal(t, int32(3), code)
+}
+
+// TestRandomness proves that no two instances see the same random numbers, which
+// wazero's default would give them.
+func TestRandomness(t *testing.T) {
+	i32, i64 := []byte{wasmtest.I32}, []byte{wasmtest.I64}
+	b := wasmtest.New()
+	random := b.Import(abi.ImportWASI, "random_get", []byte{wasmtest.I32, wasmtest.I32}, i32)
+	alloc := b.Import(abi.ImportEnv, "alloc", i64, i64)
+	store := b.Import(abi.ImportEnv, "store_u64", []byte{wasmtest.I64, wasmtest.I64}, nil)
+	set := b.Import(abi.ImportEnv, "output_set", []byte{wasmtest.I64, wasmtest.I64}, nil)
+	wasm := b.Memory(1, 0).Provisioner(
+		wasmtest.I32Const(0), wasmtest.I32Const(8), wasmtest.Call(random), wasmtest.Drop(),
+		wasmtest.I64Const(8), wasmtest.Call(alloc), wasmtest.Set(0),
+		wasmtest.Get(0), wasmtest.I32Const(0), []byte{0x29, 3, 0}, wasmtest.Call(store),
+		wasmtest.Get(0), wasmtest.I64Const(8), wasmtest.Call(set), wasmtest.I32Const(0))
+	seen := map[string]bool{}
+	for range 5 {
+		_, out, fault := runGuest(t, wasm, "")
+		require.Nil(t, fault)
+		require.Len(t, out, 8)
+		seen[hex.EncodeToString([]byte(out))] = true
+	}
+	require.Len(t, seen, 5)
+}
+
+func TestGuestAsksTheParent(t *testing.T) {
+	_, out, fault := runGuest(t, wasmtest.Asks("kube_list", 1), "which?")
+	require.Nil(t, fault)
+	require.Equal(t, "kube_list: which?", out)
+}
+
+// TestTailCalls proves that the features that current compilers rely on are on.
+func TestTailCalls(t *testing.T) {
+	b := wasmtest.New()
+	f := b.Func(nil, []byte{wasmtest.I32}, 0, wasmtest.I32Const(5))
+	code, _, fault := runGuest(t, b.Provisioner([]byte{0x12}, wasmtest.Leb(uint64(f))), "")
+	require.Nil(t, fault)
+	require.Equal(t, int32(5), code)
+}
+
+func TestCompileRefuses(t *testing.T) {
+	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib}
+	_, err := compileGuest(t.Context(), wasmtest.New().Provisioner(wasmtest.I64Const(1)), s, nil)
+	require.ErrorContains(t, err, "cannot use i64")
+	s.CacheDir = "/dev/null/nowhere"
+	_, err = compileGuest(t.Context(), wasmtest.Returns(0), s, nil)
+	require.ErrorContains(t, err, "open the compilation cache")
+}
+
+// FuzzArena runs random operations against a model: a map of blocks that are slices.
+func FuzzArena(f *testing.F) {
+	f.Add([]byte{0, 10, 1, 0, 2, 3, 3, 9, 0, 200, 4, 1})
+	f.Add([]byte{0, 255, 0, 255, 0, 255, 3, 0, 2, 1})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		const limit = 512
+		a := newArena(limit)
+		model := map[uint64][]byte{}
+		var offsets []uint64
+		for i := 0; i+1 < len(program); i += 2 {
+			operand := uint64(program[i+1])
+			pick := func() uint64 {
+				if len(offsets) == 0 {
+					return operand
+				}
+				return offsets[operand%uint64(len(offsets))]
+			}
+			switch program[i] % 5 {
+			case 0:
+				offset := a.alloc(operand)
+				if offset == 0 {
+					continue
+				}
+				for _, known := range offsets {
+					require.Greater(t, offset, known)
+				}
+				require.Less(t, offset, uint64(1)<<31)
+				model[offset] = make([]byte, operand)
+				offsets = append(offsets, offset)
+			case 1:
+				a.free(pick())
+				delete(model, pick())
+			case 2:
+				offset := pick()
+				a.storeByte(offset, operand)
+				if len(model[offset]) > 0 {
+					model[offset][0] = byte(operand)
+				}
+			case 3:
+				offset := pick()
+				a.storeWord(offset, operand)
+				for j := range min(8, len(model[offset])) {
+					model[offset][j] = byte(operand >> (8 * j))
+				}
+				if len(model[offset]) < 8 { // the word ran into the next block
+					return
+				}
+			case 4:
+				a.storeWord(operand%arenaBase, ^uint64(0))
+			}
+			require.LessOrEqual(t, len(a.data), arenaBase+limit)
+		}
+		for offset, content := range model {
+			require.Equal(t, content, a.block(offset))
+			require.Equal(t, uint64(len(content)), a.length(offset))
+		}
+	})
+}

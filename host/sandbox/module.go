@@ -1,0 +1,271 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caisson-dev/caisson/abi"
+)
+
+// Module is a module that has been checked, compiled and asked to describe itself. It
+// is safe for concurrent use; calls run in workers of their own.
+type Module struct {
+	sandbox   *Sandbox
+	digest    string
+	limits    Limits
+	inspected *Inspection
+	described []byte
+	// file holds the bytes, so that a module which is not called costs no memory. It
+	// stays readable when somebody tidies the cache.
+	file   *os.File
+	size   int
+	closed atomic.Bool
+}
+
+// Digest returns "sha256:" and the hexadecimal digest of the module's bytes.
+func (m *Module) Digest() string { return m.digest }
+
+// Manifest returns the JSON of the module's manifest section, not parsed, or nil. The
+// caller must not change it.
+func (m *Module) Manifest() []byte { return m.inspected.Manifest }
+
+// Described returns the output of the module's describe export. The caller must not
+// change it.
+func (m *Module) Described() []byte { return m.described }
+
+// Imports returns the host functions that the module imports: all that it can ever
+// call.
+func (m *Module) Imports() []abi.Function { return slices.Clone(m.inspected.Imports) }
+
+// Close ends the module's idle workers and those at work once their call is over.
+// Calls after it fail with [ErrClosed].
+func (m *Module) Close() {
+	if m.closed.Swap(true) {
+		return
+	}
+	m.sandbox.pool.forget(m)
+	_ = m.file.Close() // it was only read
+}
+
+func (m *Module) isClosed() bool { return m.closed.Load() }
+
+// Load checks a module, compiles it in a worker that ends after that, unless the cache
+// has it, and calls its describe export. Fields of limits that are zero are taken from
+// [Options.Limits].
+//
+// The errors are [*LoadError] for a module that cannot be used with these limits,
+// [ErrWorkerUnusable], [ErrClosed], the context's, and what the file system says.
+// Close the module when it is no longer needed.
+func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.working.Done()
+	limits = limits.orElse(s.limits)
+	if err := limits.validate(); err != nil {
+		return nil, err
+	}
+	inspected, err := Preflight(wasm, limits)
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, size: len(wasm)}
+	if m.file, err = m.store(wasm); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.withLife(ctx)
+	defer cancel()
+	if err := s.compileOnce(ctx, m, wasm); err != nil {
+		m.Close()
+		return nil, err
+	}
+	if m.described, err = m.describe(ctx); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// withLife returns a context that also ends when the sandbox is closed.
+func (s *Sandbox) withLife(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := s.onEnd(func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(context.Canceled)
+	}
+}
+
+// dir is where everything of the module is kept. Only the digest names it, never a
+// text out of the module.
+func (m *Module) dir() string {
+	return filepath.Join(m.sandbox.cacheDir, strings.TrimPrefix(m.digest, "sha256:"))
+}
+
+// store writes the module beside its native code and opens it for reading.
+func (m *Module) store(wasm []byte) (*os.File, error) {
+	if err := os.MkdirAll(m.dir(), 0o700); err != nil {
+		return nil, fmt.Errorf("make the module's cache: %w", err)
+	}
+	name := filepath.Join(m.dir(), "module.wasm")
+	if err := writeAtomically(name, wasm); err != nil {
+		return nil, fmt.Errorf("keep the module: %w", err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("keep the module: %w", err)
+	}
+	return file, nil
+}
+
+// writeAtomically replaces a file by one that is complete.
+func writeAtomically(name string, content []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return nil
+}
+
+// bytes reads the module back and proves that it is still the same.
+func (m *Module) bytes() ([]byte, error) {
+	wasm := make([]byte, m.size)
+	if _, err := io.ReadFull(io.NewSectionReader(m.file, 0, int64(m.size)), wasm); err != nil {
+		return nil, fmt.Errorf("read the module back: %w", err)
+	}
+	if digestOf(wasm) != m.digest {
+		return nil, fmt.Errorf("read the module back: the file in the cache has been changed; remove %s and load the module again", m.file.Name())
+	}
+	return wasm, nil
+}
+
+// setup is what the module's workers are told.
+func (m *Module) setup() setup {
+	l := m.limits
+	return setup{
+		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
+		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
+		LogLevel: m.sandbox.level,
+	}
+}
+
+// compileOnce fills the cache, unless it is full already or somebody is at it.
+func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error {
+	for {
+		s.mu.Lock()
+		others, busy := s.compiling[m.digest]
+		if !busy {
+			s.compiling[m.digest] = make(chan struct{})
+		}
+		s.mu.Unlock()
+		if !busy {
+			break
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the compiler: %w", context.Cause(ctx))
+		}
+	}
+	defer func() {
+		s.mu.Lock()
+		close(s.compiling[m.digest])
+		delete(s.compiling, m.digest)
+		s.mu.Unlock()
+	}()
+	if m.compiled() {
+		return nil
+	}
+	if _, err := s.pool.acquire(ctx, nil); err != nil {
+		return err
+	}
+	defer s.pool.release(nil, nil)
+	p, err := m.start(ctx, wasm)
+	if err != nil {
+		return m.loadError(err)
+	}
+	p.bury(0)
+	return nil
+}
+
+// compiled reports whether there is native code of the module. Should it be of another
+// version of the compiler, the next worker compiles for itself.
+func (m *Module) compiled() bool {
+	names, err := filepath.Glob(filepath.Join(m.dir(), "wazero-*", "*"))
+	return err == nil && slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".tmp") })
+}
+
+// start starts a worker and has it load the module, within the compile timeout. The
+// caller holds a slot. The errors are a [*LoadError], a [*Fault] and those of launch.
+func (m *Module) start(ctx context.Context, wasm []byte) (*process, error) {
+	p, err := m.sandbox.launch(ctx, m.limits)
+	if err != nil {
+		return nil, err
+	}
+	loadCtx, cancel := context.WithTimeout(ctx, m.limits.CompileTimeout)
+	defer cancel()
+	began := time.Now()
+	err = p.under(loadCtx, func() error { return p.prepare(m.setup(), wasm) })
+	if err == nil {
+		return p, nil
+	}
+	var refused *LoadError
+	switch {
+	case errors.As(err, &refused):
+		p.bury(0)
+		return nil, err
+	case ctx.Err() != nil:
+		p.bury(0)
+		return nil, fmt.Errorf("load module %s: %w", m.digest, context.Cause(ctx))
+	case loadCtx.Err() != nil:
+		p.bury(0)
+		return nil, m.interrupted(ctx, "compile", m.limits.CompileTimeout, began)
+	default:
+		return nil, m.postMortem(p, "compile", err)
+	}
+}
+
+// describe calls the describe export.
+func (m *Module) describe(ctx context.Context) ([]byte, error) {
+	code, output, err := m.Call(ctx, abi.ExportDescribe, nil, nil)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("describe module %s: %w", m.digest, context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, m.loadError(err)
+	}
+	if code != 0 {
+		return nil, &LoadError{Kind: DescribeFailed, Offset: -1, Detail: fmt.Sprintf("describe returned %d instead of 0", code)}
+	}
+	return output, nil
+}
+
+// loadError makes a load error of a fault and passes every other error on.
+func (m *Module) loadError(err error) error {
+	var fault *Fault
+	if !errors.As(err, &fault) {
+		return err
+	}
+	kind, what := DescribeFailed, "describe did not return"
+	if fault.Export != abi.ExportDescribe {
+		kind, what = CompileFailed, "the compiler did not survive it"
+	}
+	// The reason is ours, and safe to show; what the guest has to say stays in the cause.
+	sentence, _ := abi.HostSentence(fault.Reason())
+	return &LoadError{Kind: kind, Offset: -1, Detail: what + ": " + sentence, cause: fault}
+}

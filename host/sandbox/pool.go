@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrClosed says that the sandbox or the module has been closed.
+var ErrClosed = errors.New("the sandbox is closed")
+
+// patience is how long a caller may be overtaken by callers who can use an idle worker
+// as it is; then it is its turn although a worker must be replaced for it. It is some
+// ten times what the replacement costs.
+const patience = time.Second
+
+// pool counts workers and keeps idle ones warm. Every worker occupies a slot from
+// before it is started until it is killed; a slot that nobody holds goes to the callers
+// who wait, oldest first.
+type pool struct {
+	idleTimeout time.Duration
+
+	mu      sync.Mutex
+	free    int           // slots without a worker
+	idle    []*idleWorker // least recently used first
+	waiting []*waiter     // oldest first
+	closed  bool
+}
+
+// idleWorker is a worker that waits for a call of its module.
+type idleWorker struct {
+	process *process
+	module  *Module
+	timer   *time.Timer
+}
+
+// waiter is a caller without a slot.
+type waiter struct {
+	module *Module
+	since  time.Time
+	grant  chan grant // buffered, so that granting never blocks
+}
+
+// grant is a slot, with the idle worker in it or without one.
+type grant struct {
+	process *process
+	err     error
+}
+
+func newPool(slots int, idleTimeout time.Duration) *pool {
+	return &pool{free: slots, idleTimeout: idleTimeout}
+}
+
+// acquire waits for a slot. The process is an idle worker of the module, or nil: then
+// the caller starts one. Either way the slot must be given back with release. A nil
+// module asks for a slot without a worker.
+func (p *pool) acquire(ctx context.Context, m *Module) (*process, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if g, ok := p.take(m); ok {
+		p.mu.Unlock()
+		return g.process, nil
+	}
+	w := &waiter{module: m, since: time.Now(), grant: make(chan grant, 1)}
+	p.waiting = append(p.waiting, w)
+	p.mu.Unlock()
+
+	select {
+	case g := <-w.grant:
+		return g.process, g.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
+	p.mu.Unlock()
+	select {
+	case g := <-w.grant:
+		// It was granted while giving up: somebody else can have it.
+		if g.err == nil {
+			p.release(m, g.process)
+		}
+	default:
+	}
+	return nil, fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
+}
+
+// take finds a slot for a caller who need not wait. The lock is held.
+func (p *pool) take(m *Module) (grant, bool) {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		w := p.idle[i]
+		if w.process.dead() {
+			w.process.kill()
+			p.drop(i)
+			p.free++
+			continue
+		}
+		if m != nil && w.module == m {
+			p.drop(i)
+			return grant{process: w.process}, true
+		}
+	}
+	if p.free > 0 {
+		p.free--
+		return grant{}, true
+	}
+	if len(p.idle) > 0 {
+		p.idle[0].process.kill()
+		p.drop(0)
+		return grant{}, true
+	}
+	return grant{}, false
+}
+
+// drop removes an idle worker from the list. The lock is held.
+func (p *pool) drop(i int) {
+	p.idle[i].timer.Stop()
+	p.idle = slices.Delete(p.idle, i, i+1)
+}
+
+// release gives a slot back: with a worker of the module that is fit for another call,
+// or with nil.
+func (p *pool) release(m *Module, process *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if process != nil && (process.dead() || p.closed || m == nil || m.isClosed()) {
+		process.kill()
+		process = nil
+	}
+	if w := p.next(m, process); w != nil {
+		if process != nil && w.module != m {
+			process.kill()
+			process = nil
+		}
+		w.grant <- grant{process: process}
+		return
+	}
+	if process == nil {
+		p.free++
+		return
+	}
+	idle := &idleWorker{process: process, module: m}
+	idle.timer = time.AfterFunc(p.idleTimeout, func() { p.expire(idle) })
+	p.idle = append(p.idle, idle)
+}
+
+// next removes the caller whose turn it is from the queue, or returns nil. A caller
+// who can use the worker goes first, unless the oldest has run out of patience. The
+// lock is held.
+func (p *pool) next(m *Module, process *process) *waiter {
+	if len(p.waiting) == 0 {
+		return nil
+	}
+	turn := 0
+	if process != nil && time.Since(p.waiting[0].since) < patience {
+		turn = max(0, slices.IndexFunc(p.waiting, func(w *waiter) bool { return w.module == m }))
+	}
+	w := p.waiting[turn]
+	p.waiting = slices.Delete(p.waiting, turn, turn+1)
+	return w
+}
+
+// expire ends a worker that has been idle for long enough.
+func (p *pool) expire(w *idleWorker) {
+	p.discard(func(other *idleWorker) bool { return other == w })
+}
+
+// forget ends the idle workers of a module.
+func (p *pool) forget(m *Module) {
+	p.discard(func(w *idleWorker) bool { return w.module == m })
+}
+
+// discard ends idle workers. While there are any, nobody waits, so that their slots
+// are free.
+func (p *pool) discard(match func(*idleWorker) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if match(p.idle[i]) {
+			p.idle[i].process.kill()
+			p.drop(i)
+			p.free++
+		}
+	}
+}
+
+// close ends the idle workers and sends those who wait away.
+func (p *pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	for _, w := range p.waiting {
+		w.grant <- grant{err: ErrClosed}
+	}
+	p.waiting = nil
+	p.mu.Unlock()
+	p.discard(func(*idleWorker) bool { return true })
+}

@@ -1,0 +1,224 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// aliveProcess starts a process that waits to be killed, for tests that need nothing
+// else of a worker.
+func aliveProcess(t *testing.T) *process {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	spawner := newSpawner()
+	p, err := startProcess(spawner.start, []string{self, FakeWorker("silent")}, kib)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		p.bury(0)
+		spawner.close()
+	})
+	return p
+}
+
+// ask acquires in another goroutine and waits until the pool knows of it.
+func ask(t *testing.T, ctx context.Context, p *pool, m *Module) <-chan grant {
+	t.Helper()
+	before := waitingOf(p)
+	got := make(chan grant, 1)
+	go func() {
+		process, err := p.acquire(ctx, m)
+		got <- grant{process, err}
+	}()
+	require.Eventually(t, func() bool { return waitingOf(p) > before }, 10*time.Second, time.Millisecond)
+	return got
+}
+
+func waitingOf(p *pool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting)
+}
+
+func acquired(t *testing.T, p *pool, m *Module) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	process, err := p.acquire(ctx, m)
+	require.NoError(t, err)
+	return process
+}
+
+func TestPoolReusesTheWarmWorker(t *testing.T) {
+	p := newPool(2, time.Hour)
+	a, b := &Module{}, &Module{}
+	require.Nil(t, acquired(t, p, a), "the first caller starts a worker")
+	worker := aliveProcess(t)
+	p.release(a, worker)
+	require.Nil(t, acquired(t, p, b), "a worker serves one module")
+	require.Same(t, worker, acquired(t, p, a))
+	require.False(t, worker.dead())
+}
+
+func TestPoolReplacesTheColdestWorker(t *testing.T) {
+	p := newPool(2, time.Hour)
+	a, b, c := &Module{}, &Module{}, &Module{}
+	require.Nil(t, acquired(t, p, a))
+	require.Nil(t, acquired(t, p, b))
+	cold, warm := aliveProcess(t), aliveProcess(t)
+	p.release(a, cold)
+	p.release(b, warm)
+	require.Nil(t, acquired(t, p, c), "the slot of an idle worker is as good as a free one")
+	<-cold.exited
+	require.False(t, warm.dead())
+	require.Same(t, warm, acquired(t, p, b))
+}
+
+func TestPoolWaitsInOrder(t *testing.T) {
+	p := newPool(1, time.Hour)
+	m := &Module{}
+	require.Nil(t, acquired(t, p, m))
+	first := ask(t, t.Context(), p, m)
+	second := ask(t, t.Context(), p, m)
+	worker := aliveProcess(t)
+	p.release(m, worker)
+	require.Same(t, worker, (<-first).process, "the worker changes hands without being idle")
+	require.Equal(t, 1, waitingOf(p))
+	p.release(m, nil)
+	require.Nil(t, (<-second).process, "a worker that failed leaves its slot")
+	p.release(m, nil)
+	require.Equal(t, 1, p.free)
+}
+
+func TestPoolPrefersWhoCanUseTheWorker(t *testing.T) {
+	p := newPool(1, time.Hour)
+	a, b := &Module{}, &Module{}
+	require.Nil(t, acquired(t, p, a))
+	stranger := ask(t, t.Context(), p, b)
+	friend := ask(t, t.Context(), p, a)
+	worker := aliveProcess(t)
+	p.release(a, worker)
+	require.Same(t, worker, (<-friend).process)
+
+	// Patience ends: the stranger is next although the worker has to go for it.
+	friend = ask(t, t.Context(), p, a)
+	p.mu.Lock()
+	p.waiting[0].since = time.Now().Add(-2 * patience)
+	p.mu.Unlock()
+	p.release(a, worker)
+	require.Nil(t, (<-stranger).process)
+	<-worker.exited
+	p.release(b, nil)
+	require.Nil(t, (<-friend).process)
+}
+
+func TestPoolGivesUp(t *testing.T) {
+	p := newPool(1, time.Hour)
+	m := &Module{}
+	require.Nil(t, acquired(t, p, m))
+	why := errors.New("the reconcile is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := ask(t, ctx, p, m)
+	cancel(why)
+	require.ErrorIs(t, (<-got).err, why)
+	require.Zero(t, waitingOf(p))
+	p.release(m, nil)
+	require.Equal(t, 1, p.free, "whoever gave up has no slot")
+}
+
+func TestPoolExpires(t *testing.T) {
+	p := newPool(1, time.Millisecond)
+	m := &Module{}
+	require.Nil(t, acquired(t, p, m))
+	worker := aliveProcess(t)
+	p.release(m, worker)
+	<-worker.exited
+	require.Nil(t, acquired(t, p, m))
+}
+
+func TestPoolForgetsModules(t *testing.T) {
+	p := newPool(2, time.Hour)
+	a, b := &Module{}, &Module{}
+	require.Nil(t, acquired(t, p, a))
+	require.Nil(t, acquired(t, p, b))
+	ofA, ofB := aliveProcess(t), aliveProcess(t)
+	p.release(a, ofA)
+	p.release(b, ofB)
+	p.forget(a)
+	<-ofA.exited
+	require.False(t, ofB.dead())
+	require.Equal(t, 1, p.free)
+
+	b.closed.Store(true)
+	require.Same(t, ofB, acquired(t, p, b))
+	p.release(b, ofB)
+	<-ofB.exited // a worker of a closed module does not become idle again
+	require.Equal(t, 2, p.free)
+}
+
+func TestPoolSkipsTheDead(t *testing.T) {
+	p := newPool(1, time.Hour)
+	m := &Module{}
+	require.Nil(t, acquired(t, p, m))
+	worker := aliveProcess(t)
+	p.release(m, worker)
+	require.NoError(t, worker.cmd.Process.Kill())
+	<-worker.exited
+	require.Nil(t, acquired(t, p, m))
+	require.Zero(t, p.free)
+}
+
+func TestPoolCloses(t *testing.T) {
+	p := newPool(2, time.Hour)
+	m, other := &Module{}, &Module{}
+	require.Nil(t, acquired(t, p, m))
+	require.Nil(t, acquired(t, p, m))
+	worker := aliveProcess(t)
+	got := ask(t, t.Context(), p, other)
+	p.close()
+	require.ErrorIs(t, (<-got).err, ErrClosed)
+	_, err := p.acquire(t.Context(), m)
+	require.ErrorIs(t, err, ErrClosed)
+	p.release(m, worker)
+	<-worker.exited // nothing becomes idle any more
+}
+
+// TestPoolHammer proves that no slot is lost or made up, whoever gives up when.
+func TestPoolHammer(t *testing.T) {
+	const slots = 3
+	p := newPool(slots, time.Microsecond)
+	modules := []*Module{{}, {}, {}}
+	var mu sync.Mutex
+	held, most := 0, 0
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		held += change
+		most = max(most, held)
+	}
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			for round := range 50 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i*round%7)*100*time.Microsecond)
+				m := modules[(i+round)%len(modules)]
+				if process, err := p.acquire(ctx, m); err == nil {
+					count(1)
+					count(-1)
+					p.release(m, process)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, most, slots)
+	require.Equal(t, slots, p.free)
+	require.Empty(t, p.waiting)
+}

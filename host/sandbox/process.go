@@ -1,0 +1,216 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrWorkerUnusable says that the program that [Options.Worker] names is missing, is no
+// worker, is one of another version, or did not greet in time. Unless the node is
+// overloaded it is a mistake in the installation.
+var ErrWorkerUnusable = errors.New("the worker program cannot be used")
+
+// Bounds of a worker's process.
+const (
+	// maxStderrBytes is how much of a worker's own standard error is kept: the head of a
+	// crash of the Go runtime.
+	maxStderrBytes = 8 * kib
+	// reapDelay is how long a dead worker's pipes may stay open in some other process.
+	reapDelay = time.Second
+)
+
+// process is one worker, seen from its parent. Its methods belong to one goroutine at a
+// time, except kill and dead.
+type process struct {
+	cmd    *exec.Cmd
+	in     *os.File // what the worker reads
+	out    *os.File // what it writes
+	reader *bufio.Reader
+	stderr headBuffer
+	limit  int // of a payload that it may send
+	calls  uint32
+
+	killOnce sync.Once
+	exited   chan struct{}
+	exit     *os.ProcessState // valid after exited is closed
+}
+
+// launch starts a worker and waits for its greeting. A program that does not greet
+// within the timeout is [ErrWorkerUnusable].
+func launch(ctx context.Context, run starter, command []string, limit int, timeout time.Duration) (*process, error) {
+	p, err := startProcess(run, command, limit)
+	switch {
+	case errors.Is(err, ErrClosed), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+		return nil, fmt.Errorf("start a worker: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: start %s: %w", ErrWorkerUnusable, command[0], err)
+	}
+	greetCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var greeting frame
+	err = p.under(greetCtx, func() (err error) {
+		greeting, err = readFrame(p.reader, len(helloText))
+		return err
+	})
+	if err == nil && greeting.typ == frameHello && string(greeting.payload) == helloText {
+		return p, nil
+	}
+	exit := p.bury(0)
+	var tooLarge *frameTooLargeError
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("start a worker: %w", context.Cause(ctx))
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("it did not greet within %s", timeout)
+	case err == nil, errors.As(err, &tooLarge):
+		err = errors.New("its first words are not those of a worker of this version")
+	default:
+		err = fmt.Errorf("it ended without a greeting (%s)", exit)
+	}
+	return nil, fmt.Errorf("%w: %s: %w; it must be caisson-worker of this version, or a program that calls RunWorkerIfRequested first", ErrWorkerUnusable, command[0], err)
+}
+
+// startProcess starts the program with an empty environment and three pipes.
+func startProcess(run starter, command []string, limit int) (*process, error) {
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("open a pipe: %w", err)
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		closeAll(childIn, in)
+		return nil, fmt.Errorf("open a pipe: %w", err)
+	}
+	p := &process{
+		in: in, out: out, reader: bufio.NewReaderSize(out, 32*kib), limit: limit,
+		exited: make(chan struct{}),
+	}
+	//nolint:noctx // a worker outlives the call it is started for; kill ends it
+	p.cmd = exec.Command(command[0], append(command[1:len(command):len(command)], WorkerArgument)...)
+	p.cmd.Env = []string{}
+	p.cmd.Dir = "/"
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = childIn, childOut, &p.stderr
+	p.cmd.WaitDelay = reapDelay
+	p.cmd.SysProcAttr = processAttributes()
+	err = run(p.cmd)
+	closeAll(childIn, childOut)
+	if err != nil {
+		closeAll(in, out)
+		return nil, err
+	}
+	go func() {
+		// How it ended is in ProcessState; the error says the same.
+		_ = p.cmd.Wait()
+		p.exit = p.cmd.ProcessState
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// kill ends the worker at once, from any goroutine, and wakes up whoever waits for its
+// pipes. A worker that is dead already still has to be killed: that closes them.
+func (p *process) kill() {
+	p.killOnce.Do(func() {
+		if !p.dead() {
+			killGroup(p.cmd.Process)
+		}
+		closeAll(p.in, p.out)
+	})
+}
+
+// bury waits for up to grace for the worker to end by itself, kills it if it did not,
+// and returns how it ended.
+func (p *process) bury(grace time.Duration) *os.ProcessState {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+	case <-timer.C:
+	}
+	p.kill()
+	<-p.exited
+	return p.exit
+}
+
+// dead reports whether the worker has ended.
+func (p *process) dead() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// under runs an exchange with the worker and kills the worker when ctx ends before it.
+// An error after that is the context's.
+func (p *process) under(ctx context.Context, exchange func() error) error {
+	stop := context.AfterFunc(ctx, p.kill)
+	err := exchange()
+	if !stop() {
+		// The kill may have come after the exchange was over: the worker is gone either way.
+		return ctx.Err()
+	}
+	return err
+}
+
+// prepare gives the worker its limits and its module, and waits for the compiler's
+// verdict: nil, a [*LoadError], or what ended the worker.
+func (p *process) prepare(s setup, wasm []byte) error {
+	limits, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("encode a worker's limits: %w", err)
+	}
+	if err := writeFrame(p.in, frameSetup, 0, limits); err != nil {
+		return err
+	}
+	if err := writeFrame(p.in, frameModule, 0, wasm); err != nil {
+		return err
+	}
+	f, err := readFrame(p.reader, p.limit)
+	switch {
+	case err != nil:
+		return err
+	case f.typ == frameReady:
+		return nil
+	case f.typ == frameRejected:
+		return &LoadError{Kind: CompileFailed, Offset: -1, Detail: "the compiler refuses it: " + clean(string(f.payload), maxDetailBytes)}
+	default:
+		return fmt.Errorf("%w: frame %d instead of a verdict on the module", errProtocol, f.typ)
+	}
+}
+
+// headBuffer keeps the first bytes that are written to it.
+type headBuffer struct {
+	mu   sync.Mutex
+	head bytes.Buffer
+}
+
+// Write implements io.Writer and never fails, so that the writer is never blocked.
+func (b *headBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.head.Write(p[:min(len(p), maxStderrBytes-b.head.Len())])
+	return len(p), nil
+}
+
+func (b *headBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.head.String()
+}

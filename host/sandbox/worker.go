@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/caisson-dev/caisson/abi"
+)
+
+// workerThreads is how many cores a worker's Go runtime uses: one for the guest and
+// one for the collector. There is one call in flight, and many workers to a node.
+const workerThreads = 2
+
+// RunWorkerIfRequested turns the current process into a worker if its first argument
+// is [WorkerArgument], and then does not return. A program that wants to be its own
+// worker calls it first thing in main, and gives its own path as [Options.Worker].
+func RunWorkerIfRequested() {
+	if len(os.Args) > 1 && os.Args[1] == WorkerArgument {
+		os.Exit(WorkerMain(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+}
+
+// WorkerMain is the life of a worker: it greets, takes limits, a module and then one
+// call after the other from in, and ends when in does. args are the arguments after
+// the program's name. It returns the exit code: 0 when the parent closed the pipe, 2
+// when it was not started by a parent, 1 for everything else, with a line on errOut.
+//
+// It lowers the limits of the process it runs in, for good.
+func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
+	if len(args) == 0 || args[0] != WorkerArgument {
+		_, _ = fmt.Fprintf(errOut, "This program runs Wasm modules for the Caisson operator, which starts it by itself with the argument %s; there is nothing to do with it by hand.\n", WorkerArgument)
+		return 2
+	}
+	runtime.GOMAXPROCS(workerThreads)
+	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out}
+	if err := w.serve(context.Background()); err != nil {
+		_, _ = fmt.Fprintf(errOut, "worker: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+// worker is the child's end of the pipes.
+type worker struct {
+	in    *bufio.Reader
+	out   io.Writer
+	guest *guest
+	err   error // the pipe's, found inside a host function
+}
+
+// serve returns nil when the parent closes the pipe between two frames.
+func (w *worker) serve(ctx context.Context) error {
+	if err := writeFrame(w.out, frameHello, 0, []byte(helloText)); err != nil {
+		return fmt.Errorf("greet: %w", err)
+	}
+	s, err := w.readSetup()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the limits: %w", err)
+	}
+	if err := harden(s); err != nil {
+		return fmt.Errorf("limit this process: %w", err)
+	}
+	// The collector works harder before the limit that kills is reached.
+	debug.SetMemoryLimit(s.NativeBytes / 4 * 3)
+	for {
+		f, err := w.read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read a frame: %w", err)
+		}
+		switch {
+		case f.typ == frameModule && w.guest == nil:
+			err = w.load(ctx, f.payload, s)
+		case f.typ == frameCall && w.guest != nil:
+			err = w.call(ctx, f, s)
+		default:
+			err = fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// read reads a frame of the parent, which is trusted with its sizes.
+func (w *worker) read() (frame, error) { return readFrame(w.in, maxPayloadBytes) }
+
+func (w *worker) readSetup() (setup, error) {
+	var s setup
+	f, err := w.read()
+	if err != nil {
+		return s, err
+	}
+	if f.typ != frameSetup {
+		return s, fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)
+	}
+	return s, json.Unmarshal(f.payload, &s)
+}
+
+// load compiles the module and says how that went.
+func (w *worker) load(ctx context.Context, wasm []byte, s setup) error {
+	g, err := compileGuest(ctx, wasm, s, w.ask)
+	if err != nil {
+		return writeFrame(w.out, frameRejected, 0, []byte(clean(firstLine(err.Error()), maxDetailBytes)))
+	}
+	w.guest = g
+	return writeFrame(w.out, frameReady, 0)
+}
+
+// call runs one call and answers with its result or its fault.
+func (w *worker) call(ctx context.Context, f frame, s setup) error {
+	export, input, err := unpackNamed(f.payload)
+	if err != nil {
+		return err
+	}
+	logs := newLogSink(w.out, f.call, s.LogLines, s.LogBytes)
+	c, fits := newCall(f.call, input, s, logs)
+	var code int32
+	var fault *guestFault
+	if fits {
+		code, fault = w.guest.run(ctx, c, export)
+	} else {
+		fault = &guestFault{Kind: FaultMemory, Text: "the input does not fit into the Extism memory", Limit: int64(s.ArenaBytes), Got: int64(len(input))}
+	}
+	if text := c.guestError(); text != "" && fault == nil {
+		logs.send(streamLog, levelError, []byte(text))
+	}
+	logs.close()
+	switch {
+	case w.err != nil:
+		return w.err
+	case logs.err != nil:
+		return logs.err
+	case fault == nil:
+		return writeFrame(w.out, frameResult, f.call, packCode(code), c.output())
+	}
+	fault.Stderr = logs.tail
+	payload, err := json.Marshal(fault)
+	if err != nil {
+		return fmt.Errorf("encode a fault: %w", err)
+	}
+	return writeFrame(w.out, frameFault, f.call, payload)
+}
+
+// ask carries a host call to the parent. A pipe that breaks unwinds the guest with a
+// panic, which wazero recovers, and ends the worker after that.
+func (w *worker) ask(c *call, name string, request []byte) []byte {
+	if limit := w.guest.setup.HostCallBytes; len(request) > limit {
+		return errorResponse(abi.CodeTooLarge, fmt.Sprintf("the request has %d bytes, the limit is %d", len(request), limit))
+	}
+	f, err := w.exchange(c.id, name, request)
+	if err != nil {
+		w.err = err
+		panic(err)
+	}
+	return f.payload
+}
+
+func (w *worker) exchange(id uint32, name string, request []byte) (frame, error) {
+	if w.err != nil {
+		return frame{}, w.err
+	}
+	if err := writeFrame(w.out, frameHostCall, id, packNamed(name), request); err != nil {
+		return frame{}, fmt.Errorf("send a host call: %w", err)
+	}
+	f, err := w.read()
+	if err != nil {
+		return frame{}, fmt.Errorf("read the result of a host call: %w", err)
+	}
+	if f.typ != frameHostResult || f.call != id {
+		return frame{}, fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)
+	}
+	return f, nil
+}
+
+// errorResponse is the response of a host function that failed.
+func errorResponse(code abi.ErrorCode, message string) []byte {
+	payload, err := json.Marshal(abi.Response{Error: &abi.CallError{Code: code, Message: message}})
+	if err != nil {
+		// Two strings always encode; this keeps the response well-formed all the same.
+		return []byte(`{"error":{"code":"unavailable"}}`)
+	}
+	return payload
+}
