@@ -34,14 +34,14 @@ func compile(stack *v1alpha1.Stack) (*compiled, error) {
 	for name, value := range spec.Parameters {
 		decoded, err := plainDocument(rawOf(value))
 		if err != nil {
-			c.found.add("parameters"+fieldPath(name), "", "%s", err.Error())
+			c.found.addf("parameters"+fieldPath(name), "", "%s", err.Error())
 			continue
 		}
 		c.parameters[name] = decoded
 	}
 	var err error
 	if c.resource, err = resourceOf(stack); err != nil {
-		c.found.add("spec", "", "%s", err.Error())
+		c.found.addf("spec", "", "%s", err.Error())
 	}
 	compiler, err := newCompiler()
 	if err != nil {
@@ -88,10 +88,10 @@ func (c *compiled) compileDocument(compiler *compiler, node, path string, docume
 	case map[string]any, unusable:
 	case *interpolation:
 		if len(root.parts) != 1 {
-			c.found.add(path, node, "it must be an object")
+			c.found.addf(path, node, "it must be an object")
 		}
 	default:
-		c.found.add(path, node, "it must be an object")
+		c.found.addf(path, node, "it must be an object")
 	}
 	c.documents[node] = t
 }

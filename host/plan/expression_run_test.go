@@ -63,7 +63,7 @@ provisioners:
 	w := newWorld(t, stack)
 	_, err := pass(t, w, stack, "")
 	require.NoError(t, err)
-	require.Equal(t, `{"computed":null,"nested":{"a":[null]},"spec":null,"written":null}`, w.configs["provision b"])
+	require.JSONEq(t, `{"computed":null,"nested":{"a":[null]},"spec":null,"written":null}`, w.configs["provision b"])
 	values := w.specs["a/c"].Values
 	require.Contains(t, values, "written")
 	require.Contains(t, values, "computed")

@@ -139,7 +139,7 @@ func (e *exporter) export(value ref.Val, depth int) (any, error) {
 	case types.Timestamp:
 		return v.UTC().Format(time.RFC3339Nano), nil
 	case types.Duration:
-		return v.Duration.String(), nil
+		return v.String(), nil
 	case traits.Mapper:
 		return e.exportMap(v, depth)
 	case traits.Lister:

@@ -125,7 +125,7 @@ func (w *world) now() time.Time {
 	return w.clock
 }
 
-func (w *world) log(format string, args ...any) {
+func (w *world) logf(format string, args ...any) {
 	w.trace = append(w.trace, fmt.Sprintf(format, args...))
 }
 
@@ -171,7 +171,7 @@ func (f runtimeFunc) Call(_ context.Context, export string, input []byte, _ func
 func (w *world) call(export string, input *abi.Input) (int32, []byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log("module %s %s in %s", export, input.Node.Path, w.names[input.Scope.ID])
+	w.logf("module %s %s in %s", export, input.Node.Path, w.names[input.Scope.ID])
 	w.configs[export+" "+input.Node.Name] = string(input.Config)
 	if err := w.next(input.Node.Path); err != nil {
 		outcome := provisioner.OutcomeOf(err).Headline
@@ -186,7 +186,7 @@ func (w *world) call(export string, input *abi.Input) (int32, []byte, error) {
 func (w *world) Ensure(_ context.Context, to scope.Scope, app *cd.Application) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log("ensure %s in %s", app.ID.Path, w.names[to.ID()])
+	w.logf("ensure %s in %s", app.ID.Path, w.names[to.ID()])
 	w.specs[app.ID.Path] = app
 	w.installed[app.ID.Path] = cd.Installed{ID: app.ID, ScopeID: to.ID()}
 	return w.next(app.ID.Path)
@@ -196,7 +196,7 @@ func (w *world) Ensure(_ context.Context, to scope.Scope, app *cd.Application) e
 func (w *world) Remove(_ context.Context, from scope.Scope, id scope.ResourceIdentifier) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log("remove %s from %s", id.Path, w.names[from.ID()])
+	w.logf("remove %s from %s", id.Path, w.names[from.ID()])
 	if err := w.next(id.Path); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (w *world) List(context.Context, scope.Owner) ([]cd.Installed, error) {
 func (w *world) Register(_ context.Context, id scope.ResourceIdentifier, config *clientcmdapi.Config) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log("register %s", id.Path)
+	w.logf("register %s", id.Path)
 	w.clusters[id.Path] = config
 	return nil
 }
@@ -239,7 +239,7 @@ func (w *world) Registered(_ context.Context, id scope.ResourceIdentifier) (*cli
 func (w *world) Deregister(_ context.Context, id scope.ResourceIdentifier) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.log("deregister %s", id.Path)
+	w.logf("deregister %s", id.Path)
 	delete(w.clusters, id.Path)
 	return nil
 }

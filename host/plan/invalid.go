@@ -53,7 +53,7 @@ type findings struct {
 	expressions []Finding
 }
 
-func (f *findings) add(path, node, format string, args ...any) {
+func (f *findings) addf(path, node, format string, args ...any) {
 	f.structure = append(f.structure, Finding{Path: path, Node: node, Problem: fmt.Sprintf(format, args...)})
 }
 

@@ -30,7 +30,7 @@ func (f ModulesFunc) Module(ctx context.Context, namespace, name string) (*modul
 var _ Modules = ModulesFunc(nil)
 
 // module makes the leaf of a Wasm module. On the way up its config is evaluated in full,
-// on the way down as far as possible; which way it is is known here, by the call, and
+// on the way down as far as possible; the way is known here, by the call, and
 // nowhere below.
 func (b *builder) module(node *v1alpha1.Node) provisioner.Provisioner {
 	leaf := func(purpose removal) provisioner.Provisioner {

@@ -44,16 +44,16 @@ func pass(t *testing.T, w *world, stack *v1alpha1.Stack, title string) (*Tree, e
 	t.Helper()
 	tree, err := Build(stack, w.dependencies())
 	require.NoError(t, err)
-	w.log("== %s", title)
+	w.logf("== %s", title)
 	if stack.DeletionTimestamp != nil {
 		err = tree.Deprovision(w.context(t.Context()))
 	} else {
 		err = tree.Provision(w.context(t.Context()))
 	}
 	outcome := provisioner.OutcomeOf(err)
-	w.log("-- %s %s %s", outcome.Class, outcome.Headline.Reason, outcome.Headline.Path)
+	w.logf("-- %s %s %s", outcome.Class, outcome.Headline.Reason, outcome.Headline.Path)
 	for _, r := range tree.Results() {
-		w.log("   %-54s %-13s %s %s", r.Path, r.Kind, r.State, r.Reason)
+		w.logf("   %-54s %-13s %s %s", r.Path, r.Kind, r.State, r.Reason)
 	}
 	return tree, err
 }

@@ -46,14 +46,14 @@ func validate(spec *v1alpha1.StackSpec, found *findings) *structure {
 	s.checkChildren(found)
 	inCycle := s.checkCycles(found)
 	if _, ok := s.nodes[spec.Root]; !ok {
-		found.add("root", "", "there is no provisioner named %q", clip(spec.Root))
+		found.addf("root", "", "there is no provisioner named %q", clip(spec.Root))
 		return s
 	}
 	s.walk(spec.Root, "", "", found)
 	for i := range spec.Provisioners {
 		name := spec.Provisioners[i].Name
 		if s.nodes[name] == &spec.Provisioners[i] && s.paths[name] == "" && !inCycle[name] {
-			found.add(nodePath(name), name, "no path leads to it from the root %s; make it the child of a node, or remove it", spec.Root)
+			found.addf(nodePath(name), name, "no path leads to it from the root %s; make it the child of a node, or remove it", spec.Root)
 		}
 	}
 	return s
@@ -63,18 +63,18 @@ func (s *structure) indexNodes(found *findings) {
 	list := s.spec.Provisioners
 	switch {
 	case len(list) == 0:
-		found.add("provisioners", "", "there are none, and the root must be one")
+		found.addf("provisioners", "", "there are none, and the root must be one")
 	case len(list) > maxNodes:
-		found.add("provisioners", "", "there are %d and %d are allowed", len(list), maxNodes)
+		found.addf("provisioners", "", "there are %d and %d are allowed", len(list), maxNodes)
 	}
 	for i := range list {
 		node := &list[i]
 		if !validName(node.Name) {
-			found.add(indexPath("provisioners", i), "", "the name %q is not made of at most %d lower-case letters, digits and dashes", clip(node.Name), maxNameLength)
+			found.addf(indexPath("provisioners", i), "", "the name %q is not made of at most %d lower-case letters, digits and dashes", clip(node.Name), maxNameLength)
 			continue
 		}
 		if _, twice := s.nodes[node.Name]; twice {
-			found.add(indexPath("provisioners", i), node.Name, "there is another provisioner named %s", node.Name)
+			found.addf(indexPath("provisioners", i), node.Name, "there is another provisioner named %s", node.Name)
 			continue
 		}
 		s.nodes[node.Name] = node
@@ -91,20 +91,20 @@ func (s *structure) checkNode(node *v1alpha1.Node, found *findings) {
 		if len(kinds) > 1 {
 			given = strings.Join(kinds, " and ")
 		}
-		found.add(path, node.Name, "it has %s and must have exactly one kind: serial, concurrent, conditional, remotecluster, application or module", given)
+		found.addf(path, node.Name, "it has %s and must have exactly one kind: serial, concurrent, conditional, remotecluster, application or module", given)
 		return
 	}
 	switch {
 	case node.RemoteCluster != nil:
 		if _, ok := s.remotes[node.RemoteCluster.Remote]; !ok {
-			found.add(path+".remote", node.Name, "there is no remote named %q", clip(node.RemoteCluster.Remote))
+			found.addf(path+".remote", node.Name, "there is no remote named %q", clip(node.RemoteCluster.Remote))
 		}
 	case node.Module != nil && node.Module.Ref == "":
-		found.add(path+".ref", node.Name, "it names no Module")
+		found.addf(path+".ref", node.Name, "it names no Module")
 	case node.Application != nil && node.Application.Ref == "":
-		found.add(path+".ref", node.Name, "it names no Application")
+		found.addf(path+".ref", node.Name, "it names no Application")
 	case node.Concurrent != nil && node.Concurrent.Limit < 0:
-		found.add(path+".limit", node.Name, "it must not be negative")
+		found.addf(path+".limit", node.Name, "it must not be negative")
 	}
 }
 
@@ -118,16 +118,16 @@ func (s *structure) checkChildren(found *findings) {
 		}
 		for _, child := range node.Children() {
 			if _, ok := s.nodes[child]; !ok {
-				found.add(nodePath(node.Name), node.Name, "its child %q is not one of the provisioners", clip(child))
+				found.addf(nodePath(node.Name), node.Name, "its child %q is not one of the provisioners", clip(child))
 				continue
 			}
 			switch parent, taken := parents[child]; {
 			case !taken:
 				parents[child] = node.Name
 			case parent == node.Name:
-				found.add(nodePath(node.Name), node.Name, "its child %s is listed twice", child)
+				found.addf(nodePath(node.Name), node.Name, "its child %s is listed twice", child)
 			default:
-				found.add(nodePath(child), child, "it is a child of %s and of %s, and may have one parent", parent, node.Name)
+				found.addf(nodePath(child), child, "it is a child of %s and of %s, and may have one parent", parent, node.Name)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func (s *structure) checkCycles(found *findings) map[string]bool {
 				for _, member := range cycle {
 					inCycle[member] = true
 				}
-				found.add(nodePath(child), child, "it is its own descendant: %s", strings.Join(cycle, " -> "))
+				found.addf(nodePath(child), child, "it is its own descendant: %s", strings.Join(cycle, " -> "))
 			case done:
 			default:
 				visit(child)

@@ -22,34 +22,34 @@ func checkPlace(node *v1alpha1.Node, declared *v1alpha1.Remote, surrounding stri
 	if declared.Within != "" {
 		wanted = "inside remote " + clip(declared.Within) + ", as its within says"
 	}
-	found.add(nodePath(node.Name)+".remote", node.Name, "it stands %s, and remote %s can only be entered %s", where, declared.Name, wanted)
+	found.addf(nodePath(node.Name)+".remote", node.Name, "it stands %s, and remote %s can only be entered %s", where, declared.Name, wanted)
 }
 
 func (s *structure) indexRemotes(found *findings) {
 	list := s.spec.Remotes
 	if len(list) > maxRemotes {
-		found.add("remotes", "", "there are %d and %d are allowed", len(list), maxRemotes)
+		found.addf("remotes", "", "there are %d and %d are allowed", len(list), maxRemotes)
 	}
 	for i := range list {
 		remote := &list[i]
 		path := indexPath("remotes", i)
 		if !validName(remote.Name) {
-			found.add(path, "", "the name %q is not made of at most %d lower-case letters, digits and dashes", clip(remote.Name), maxNameLength)
+			found.addf(path, "", "the name %q is not made of at most %d lower-case letters, digits and dashes", clip(remote.Name), maxNameLength)
 			continue
 		}
 		if _, twice := s.remotes[remote.Name]; twice {
-			found.add(path, "", "there is another remote named %s", remote.Name)
+			found.addf(path, "", "there is another remote named %s", remote.Name)
 			continue
 		}
 		s.remotes[remote.Name] = remote
 		path = "remotes[" + remote.Name + "]"
 		if remote.KubeconfigSecret == nil || remote.KubeconfigSecret.Name == "" {
-			found.add(path, "", "it does not say where its kubeconfig comes from: kubeconfigSecret")
+			found.addf(path, "", "it does not say where its kubeconfig comes from: kubeconfigSecret")
 		}
 		switch abi.Teardown(remote.Teardown) {
 		case "", abi.Drain, abi.Discard, abi.Orphan:
 		default:
-			found.add(path+".teardown", "", "it must be Drain, Discard or Orphan")
+			found.addf(path+".teardown", "", "it must be Drain, Discard or Orphan")
 		}
 	}
 }
@@ -63,13 +63,13 @@ func (s *structure) orderRemotes(found *findings) {
 		var chain []string
 		for name != "" && !placed[name] && !broken[name] {
 			if at := slices.Index(chain, name); at >= 0 {
-				found.add("remotes["+name+"].within", "", "it is within itself: %s", strings.Join(append(slices.Clone(chain[at:]), name), " -> "))
+				found.addf("remotes["+name+"].within", "", "it is within itself: %s", strings.Join(append(slices.Clone(chain[at:]), name), " -> "))
 				break
 			}
 			remote, ok := s.remotes[name]
 			if !ok {
 				if len(chain) > 0 {
-					found.add("remotes["+chain[len(chain)-1]+"].within", "", "there is no remote named %q", clip(name))
+					found.addf("remotes["+chain[len(chain)-1]+"].within", "", "there is no remote named %q", clip(name))
 				}
 				break
 			}

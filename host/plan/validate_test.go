@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -225,7 +224,7 @@ func TestLongListsAreCut(t *testing.T) {
 	}
 	_, err := Build(parseStack(t, "root: x00\nprovisioners:\n"+nodes.String()), Dependencies{})
 	var invalid *InvalidError
-	require.True(t, errors.As(err, &invalid))
+	require.ErrorAs(t, err, &invalid)
 	require.Len(t, invalid.Findings, 29, "all are kept")
 	require.Contains(t, invalid.Error(), "; and 19 more")
 	require.Equal(t, "x01", invalid.Findings[0].Node)

@@ -136,7 +136,7 @@ func classifyJoined(err error, parts []error) (Outcome, bool) {
 
 // isPlainList reports whether err says nothing of its own about its parts.
 func isPlainList(err error, parts []error) bool {
-	if _, ok := err.(interface{ Errors() []error }); ok { //nolint:errorlint // The layer itself is asked.
+	if _, ok := err.(interface{ Errors() []error }); ok {
 		return true
 	}
 	texts := make([]string, 0, len(parts))

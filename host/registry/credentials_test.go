@@ -185,7 +185,7 @@ func TestDockerConfig(t *testing.T) {
 			require.NoError(t, err, tc.reason)
 			got, err := credentials.For(t.Context(), parse(t, tc.ref))
 			require.NoError(t, err, tc.reason)
-			require.True(t, tc.want == got, tc.reason)
+			require.Equal(t, tc.want, got, tc.reason)
 		})
 	}
 	for _, broken := range []string{"", "hunter2", `["hunter2"]`, `{"auths":{"ghcr.io":{"auth":"hunter2!"}}}`, `{"hunter2":"hunter2"}`} {
@@ -202,10 +202,10 @@ func TestLocalCredentials(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"auths":{"ghcr.io":{"auth":"`+auth+`"}}}`), 0o600))
 	got, err := registry.LocalCredentials().For(t.Context(), parse(t, "ghcr.io/a:1"))
 	require.NoError(t, err)
-	require.True(t, got == registry.Credential{Username: user, Password: secret})
+	require.Equal(t, registry.Credential{Username: user, Password: secret}, got)
 	got, err = registry.LocalCredentials().For(t.Context(), parse(t, "quay.io/a:1"))
 	require.NoError(t, err)
-	require.True(t, got == registry.Credential{}, "an unknown host is anonymous")
+	require.Equal(t, registry.Credential{}, got, "an unknown host is anonymous")
 }
 
 func FuzzDockerConfig(f *testing.F) {

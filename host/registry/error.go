@@ -116,11 +116,11 @@ func classify(ctx context.Context, op string, ref Reference, err error) error {
 func (e *Error) answered(ref Reference, answer *transport.Error) {
 	e.Err = nil
 	says := registryText(answer)
-	switch {
-	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
+	switch answer.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
 		e.Kind, e.Remedy = Unauthorized, remedyAuth
 		e.Detail = fmt.Sprintf("the registry %s refused access (%s)", ref.Host(), says)
-	case answer.StatusCode == http.StatusNotFound:
+	case http.StatusNotFound:
 		e.Kind, e.Remedy = NotFound, remedyNotFound
 		e.Detail = fmt.Sprintf("the registry %s has no such thing (%s)", ref.Host(), says)
 	default:

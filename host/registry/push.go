@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// The annotations that mirror a module's manifest, for tools that inspect an
-	// artifact without pulling it. The manifest in the Wasm file is what counts.
-	AnnotationABI          = "caisson.dev/abi"
+	// AnnotationABI mirrors the ABI version of a module's manifest, for tools that inspect
+	// an artifact without pulling it. The manifest in the Wasm file is what counts.
+	AnnotationABI = "caisson.dev/abi"
+	// AnnotationCapabilities mirrors the manifest's capabilities, as a JSON list.
 	AnnotationCapabilities = "caisson.dev/capabilities"
 
 	annotationTitle       = "org.opencontainers.image.title"

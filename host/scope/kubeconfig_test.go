@@ -2,7 +2,6 @@ package scope_test
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -210,7 +209,7 @@ func FuzzSanitizeKubeconfig(f *testing.F) {
 		clean, err := scope.SanitizeKubeconfig(raw, scope.KubeconfigPolicy{})
 		if err != nil {
 			var refused *scope.KubeconfigError
-			require.True(t, errors.As(err, &refused), "every refusal is typed")
+			require.ErrorAs(t, err, &refused, "every refusal is typed")
 			return
 		}
 		user := clean.AuthInfos["remote"]

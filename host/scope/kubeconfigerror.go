@@ -13,7 +13,7 @@ const (
 	KubeconfigUnknownUser      KubeconfigReason = "UnknownUser"
 	KubeconfigBadServer        KubeconfigReason = "BadServer"
 	KubeconfigBadCertificate   KubeconfigReason = "BadCertificate"
-	KubeconfigBadCredential    KubeconfigReason = "BadCredential"
+	KubeconfigBadCredential    KubeconfigReason = "BadCredential" //nolint:gosec // It names a fault, not a credential.
 	KubeconfigExec             KubeconfigReason = "Exec"
 	KubeconfigAuthProvider     KubeconfigReason = "AuthProvider"
 	KubeconfigFile             KubeconfigReason = "File"

@@ -15,10 +15,10 @@ const (
 	// that accepts connections and says nothing; 30 s is what kube-apiserver itself
 	// grants a webhook at most.
 	DefaultTimeout = 30 * time.Second
-	// DefaultQPS and DefaultBurst are those of controller-runtime's own clients: enough
-	// to apply a chart of a hundred objects without queueing, harmless to a server that
-	// shares fairly.
-	DefaultQPS   = 20
+	// DefaultQPS is that of controller-runtime's own clients: enough to apply a chart of a
+	// hundred objects without queueing, harmless to a server that shares fairly.
+	DefaultQPS = 20
+	// DefaultBurst goes with DefaultQPS.
 	DefaultBurst = 30
 	// userAgent is what audit logs of a remote show.
 	userAgent = "caisson"

@@ -38,7 +38,7 @@ func TestRESTConfig(t *testing.T) {
 			got, err := scope.RESTConfig(config, test.policy)
 			require.NoError(t, err)
 			test.want.Host, test.want.UserAgent = "https://cluster.example:6443", "caisson"
-			test.want.TLSClientConfig.ServerName = "kubernetes"
+			test.want.ServerName = "kubernetes"
 			require.Equal(t, &test.want, got, test.reason)
 		})
 	}

@@ -62,8 +62,9 @@ func TestDigestFollowsTheSecret(t *testing.T) {
 		h.Provision(config())
 		return h.AppValues("")["podAnnotations"]
 	}
-	require.Equal(t, digest(cloudConf), digest(cloudConf))
-	require.NotEqual(t, digest(cloudConf), digest(cloudConf+"x"))
+	first, second, other := digest(cloudConf), digest(cloudConf), digest(cloudConf+"x")
+	require.Equal(t, first, second)
+	require.NotEqual(t, first, other)
 }
 
 func TestSource(t *testing.T) {

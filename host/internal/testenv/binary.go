@@ -52,7 +52,7 @@ func newerThanSource(path, dir string) (bool, error) {
 	}
 
 	var newest time.Time
-	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !isSource(entry.Name()) {
 			return err
 		}

@@ -17,6 +17,8 @@ const modulePath = "github.com/caisson-dev/caisson"
 var moduleLine = regexp.MustCompile(`(?m)^module[ \t]+(\S+)`)
 
 // moduleRoot looks once: tests do not move.
+//
+//nolint:gochecknoglobals // A computed constant.
 var moduleRoot = sync.OnceValues(func() (string, error) {
 	from, err := os.Getwd()
 	if err != nil {

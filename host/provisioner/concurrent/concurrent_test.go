@@ -188,8 +188,8 @@ func TestCase033PanicStaysWithItsChild(t *testing.T) {
 		why    string
 	}{
 		"Panic":    {"a panic is that child's Retry", func(context.Context) error { panic("index out of range") }, "panic: index out of range"},
-		"NilPanic": {"also one with nil", func(context.Context) error { panic(nil) }, "panic called with nil argument"}, //nolint:govet // On purpose.
-		"Runtime":  {"also one of the runtime", func(context.Context) error { var m map[string]int; m["a"] = 1; return nil }, "nil map"},
+		"NilPanic": {"also one with nil", func(context.Context) error { panic(nil) }, "panic called with nil argument"},
+		"Runtime":  {"also one of the runtime", func(context.Context) error { var m map[string]int; m["a"] = 1; return nil }, "nil map"}, //nolint:staticcheck // The panic is what is tested.,
 	} {
 		t.Run(name, func(t *testing.T) {
 			trace := &provisionertest.Trace{}

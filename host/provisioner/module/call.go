@@ -119,7 +119,7 @@ func trapText(err error, why string) string {
 }
 
 // conclude publishes what a valid answer brought and turns its disposition into an error.
-func (p *Provisioner) conclude(ctx context.Context, s scope.Scope, instance *Instance, input *abi.Input, o *outcome) error {
+func (p *Provisioner) conclude(ctx context.Context, instance *Instance, input *abi.Input, o *outcome) error {
 	if err := p.publish(ctx, input, &o.output); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -88,7 +88,7 @@ func (s *session) reach(ctx context.Context, ref abi.ObjectRef, verb string) (*t
 
 // reachOne is reach for a single object.
 func (s *session) reachOne(ctx context.Context, ref abi.ObjectRef, verb string) (*target, *abi.CallError) {
-	if ref.Name == "" || len(ref.Name) > 253 || len(pathvalidation.IsValidPathSegmentName(ref.Name)) > 0 || !isLine(ref.Name) {
+	if ref.Name == "" || len(ref.Name) > 253 || len(content.IsPathSegmentName(ref.Name)) > 0 || !isLine(ref.Name) {
 		return nil, fail(abi.CodeInvalid, "name: %q is not the name of an object", clip(ref.Name))
 	}
 	t, callError := s.reach(ctx, ref, verb)

@@ -122,13 +122,13 @@ func (p *Provisioner) run(ctx context.Context, s scope.Scope, instance *Instance
 	}
 	if o, hit := p.replay(ctx, s, instance, token.recall(digest)); hit {
 		logger.V(1).Info("nothing changed, the module is not called", "operation", operation)
-		return !input.Installed && !o.session.ensured(), p.conclude(ctx, s, instance, input, o)
+		return !input.Installed && !o.session.ensured(), p.conclude(ctx, instance, input, o)
 	}
 	o, err := p.call(ctx, s, instance, input)
 	if err != nil {
 		return false, err
 	}
-	err = p.conclude(ctx, s, instance, input, o)
+	err = p.conclude(ctx, instance, input, o)
 	if err != nil && errors.Is(provisioner.Interrupted(ctx), provisioner.ErrShutdown) {
 		// What the module made of a host that was going away says nothing.
 		return false, provisioner.ErrShutdown
