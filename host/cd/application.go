@@ -26,8 +26,9 @@ type Application struct {
 	Values map[string]any
 	// Parameters override single values in order, as helm --set does.
 	Parameters []Parameter
-	// Secrets replaces secret handles in Values and Parameters just before rendering; nil
-	// when there are none. Handles must not reach a log or a status, but may.
+	// Secrets replaces secret handles in Values and Parameters just before rendering, while
+	// Ensure runs; nil when there are none. What it returns must not reach a log or a
+	// status; handles may.
 	Secrets SecretExpander
 	// ValuesDigest identifies Values, Parameters and the secrets behind the handles, so
 	// that a changed secret is an upgrade. The driver computes one if it is empty.

@@ -20,9 +20,12 @@ var releasePattern = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 func ReleaseName(wanted string, id scope.ResourceIdentifier) (string, error) {
 	if wanted == "" {
 		const suffix = 9 // a dash and 8 hex digits
-		head := strings.Trim(id.Name, "-")
+		head := strings.Trim(strings.Map(releaseRune, strings.ToLower(id.Name)), "-")
 		if len(head) > MaxReleaseName-suffix {
 			head = strings.TrimRight(head[:MaxReleaseName-suffix], "-")
+		}
+		if head == "" {
+			head = "app"
 		}
 		return head + "-" + id.Hash()[:suffix-1], nil
 	}
@@ -30,4 +33,13 @@ func ReleaseName(wanted string, id scope.ResourceIdentifier) (string, error) {
 		return "", provisioner.Terminal(abi.ReasonInvalidRelease, "release name "+wanted)
 	}
 	return wanted, nil
+}
+
+// releaseRune replaces what a release name may not have, such as the dots that object
+// names may.
+func releaseRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+		return r
+	}
+	return '-'
 }

@@ -1,0 +1,297 @@
+package helm
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/release/common"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/cd/cdtest"
+	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/scope"
+)
+
+// weather decides what becomes of a tenant's requests.
+type weather struct {
+	mu    sync.Mutex
+	fault func(*http.Request) (*http.Response, error)
+}
+
+func (w *weather) set(fault func(*http.Request) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault = fault
+}
+
+type throughWeather struct {
+	*weather
+	next http.RoundTripper
+}
+
+func (w throughWeather) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	fault := w.fault
+	w.mu.Unlock()
+	if fault != nil {
+		if response, err := fault(r); response != nil || err != nil {
+			return response, err
+		}
+	}
+	return w.next.RoundTrip(r)
+}
+
+// under is the tenant's home in some weather.
+func (b *bench) under(w *weather) scope.Scope {
+	config := b.tenant.Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return throughWeather{w, next} })
+	return scope.NewHome(b.tenant.Owner(), config, b.tenant.Client())
+}
+
+func serverError(code int, r *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Request: r, Header: http.Header{"Content-Type": {"text/plain"}},
+		Body: io.NopCloser(strings.NewReader("a bad day")),
+	}
+}
+
+// TestUninstallThatSkipsWhatItCannotSee is the case in which Helm succeeds without
+// having deleted anything: it skips objects whose owner it cannot read.
+func TestUninstallThatSkipsWhatItCannotSee(t *testing.T) {
+	b := newBench(t)
+	w := &weather{}
+	home := b.under(w)
+	app := b.tenant.Application()
+	cdtest.Ready(t, func() error { return b.driver.Ensure(t.Context(), home, app) })
+	w.set(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/configmaps/") {
+			return serverError(http.StatusInternalServerError, r), nil
+		}
+		return nil, nil
+	})
+	remove := func() error { return b.driver.Remove(t.Context(), home, app.ID) }
+	cdtest.Until(t, remove, func(o provisioner.Outcome) bool {
+		require.False(t, o.OK(), "a success that proves nothing is no success")
+		return o.Class == abi.Retry
+	})
+	require.Equal(t, []common.Status{common.StatusUninstalled}, b.status(t), "Helm thinks that it is done")
+	require.NotNil(t, b.tenant.Settings(t))
+	w.set(nil)
+	cdtest.Ready(t, remove)
+	require.Nil(t, b.tenant.Settings(t))
+	require.Empty(t, b.records(t))
+}
+
+func TestOutageDuringInstall(t *testing.T) {
+	b := newBench(t)
+	w := &weather{}
+	home := b.under(w)
+	app := b.tenant.Application()
+	ensure := func() error { return b.driver.Ensure(t.Context(), home, app) }
+	w.set(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch {
+			return nil, errors.New("connection reset by peer")
+		}
+		return nil, nil
+	})
+	outcome := cdtest.UntilReason(t, ensure, abi.ReasonRemoteUnreachable)
+	require.Equal(t, abi.Yield, outcome.Class)
+	w.set(nil)
+	cdtest.Ready(t, ensure)
+	require.Equal(t, "hello", b.tenant.Settings(t)["greeting"])
+}
+
+func TestOutageThatLasts(t *testing.T) {
+	b := newBench(t)
+	w := &weather{}
+	home := b.under(w)
+	app := b.tenant.Application()
+	w.set(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch {
+			return nil, errors.New("connection reset by peer")
+		}
+		return nil, nil
+	})
+	ensure := func() error { return b.driver.Ensure(t.Context(), home, app) }
+	cdtest.UntilReason(t, ensure, abi.ReasonRemoteUnreachable)
+	b.clock.advance(11 * time.Minute)
+	outcome := cdtest.Settle(t, ensure)
+	require.Equal(t, abi.UserActionRequired, outcome.Class, "every yield has a deadline")
+	require.Equal(t, abi.ReasonRemoteUnreachable, outcome.Headline.Reason)
+	require.Contains(t, outcome.Headline.Why, "connection reset", "with the last message")
+}
+
+func TestDiscardOfAnUnreachableCluster(t *testing.T) {
+	b := newBench(t)
+	app := b.tenant.Application()
+	cdtest.Ready(t, b.ensure(t, app))
+	unreachable := scope.NewHome(b.tenant.Owner(), &rest.Config{Host: "https://127.0.0.1:1"}, nil)
+	discard := func() error {
+		return b.driver.Remove(t.Context(), unreachable.WithTeardown(abi.Discard), app.ID)
+	}
+	require.Equal(t, abi.Retry, provisioner.OutcomeOf(discard()).Class, "not reachable is not gone")
+	b.clock.advance(16 * time.Minute)
+	drain := func() error { return b.driver.Remove(t.Context(), unreachable, app.ID) }
+	require.Equal(t, abi.Retry, provisioner.OutcomeOf(drain()).Class, "what has to be drained never is, however long it takes")
+	require.NoError(t, discard(), "what goes anyway is given up after a while")
+	listed, err := b.driver.List(t.Context(), b.tenant.Owner())
+	require.NoError(t, err)
+	require.Empty(t, listed)
+}
+
+func TestDiscardThatFailsIsGivenUp(t *testing.T) {
+	b := newBench(t)
+	app := b.tenant.Application()
+	cdtest.Ready(t, b.ensure(t, app))
+	w := &weather{}
+	w.set(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/") {
+			return serverError(http.StatusServiceUnavailable, r), nil
+		}
+		return nil, nil
+	})
+	going := b.under(w).WithTeardown(abi.Discard)
+	cdtest.Poll(t, func() (bool, string) {
+		require.NoError(t, b.driver.Remove(t.Context(), going, app.ID))
+		b.clock.advance(time.Minute)
+		listed, err := b.driver.List(t.Context(), b.tenant.Owner())
+		require.NoError(t, err)
+		return len(listed) == 0, "still listed"
+	})
+}
+
+func TestFailingUninstallKeepsItsRecord_B61(t *testing.T) {
+	b := newBench(t)
+	app := b.tenant.Application()
+	cdtest.Ready(t, b.ensure(t, app))
+	w := &weather{}
+	home := b.under(w)
+	w.set(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/configmaps/") {
+			return serverError(http.StatusServiceUnavailable, r), nil
+		}
+		return nil, nil
+	})
+	remove := func() error { return b.driver.Remove(t.Context(), home, app.ID) }
+	outcome := cdtest.UntilReason(t, remove, abi.ReasonRemoteUnreachable)
+	require.Equal(t, abi.Yield, outcome.Class)
+	require.Positive(t, outcome.RetryAfter)
+	require.Equal(t, []common.Status{common.StatusUninstalling}, b.status(t))
+	w.set(nil)
+	cdtest.Ready(t, remove)
+	require.Nil(t, b.tenant.Settings(t))
+}
+
+func TestRemovalThatIsForbidden(t *testing.T) {
+	b := newBench(t)
+	app := b.tenant.Application()
+	cdtest.Ready(t, b.ensure(t, app))
+	role := &rbacv1.Role{}
+	require.NoError(t, b.Admin.Get(t.Context(), client.ObjectKey{Namespace: b.tenant.Namespace, Name: "tenant"}, role))
+	all := role.DeepCopy()
+	role.Rules = []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}},
+	}
+	require.NoError(t, b.Admin.Update(t.Context(), role))
+	outcome := cdtest.UntilReason(t, b.remove(t, app), abi.ReasonForbidden)
+	require.Equal(t, abi.UserActionRequired, outcome.Class, "the cause that Helm only logs is found: %s", outcome.Headline.Why)
+	require.NotNil(t, b.tenant.Settings(t))
+	all.ResourceVersion = role.ResourceVersion
+	require.NoError(t, b.Admin.Update(t.Context(), all))
+	cdtest.Ready(t, b.remove(t, app))
+	require.Nil(t, b.tenant.Settings(t))
+}
+
+func TestReleaseTooLarge_B56(t *testing.T) {
+	b := newBench(t)
+	source := rand.NewChaCha8([32]byte{1})
+	junk := make([]byte, 2<<20)
+	_, _ = source.Read(junk) // It never fails, and does not compress.
+	c := cdtest.DemoChart("1.0.0")
+	c.Name = "large"
+	c.Files["files/junk"] = string(junk)
+	b.Repository.Publish(t, c)
+	app := b.tenant.Application()
+	app.Chart = "large"
+	outcome := cdtest.Settle(t, b.ensure(t, app))
+	require.Equal(t, abi.Terminal, outcome.Class, "%+v", outcome)
+	require.Equal(t, abi.ReasonReleaseTooLarge, outcome.Headline.Reason)
+	require.LessOrEqual(t, len(outcome.Headline.Why), maxWhy+256, "and the why does not quote it")
+	require.Nil(t, b.tenant.Settings(t), "nothing was applied")
+}
+
+func TestImmutableField(t *testing.T) {
+	b := newBench(t)
+	immutable := func(version, ip string) {
+		c := cdtest.DemoChart(version)
+		c.Name = "fixed"
+		c.Files["templates/fixed.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fixed}\nimmutable: true\ndata: {ip: \"" + ip + "\"}\n"
+		b.Repository.Publish(t, c)
+	}
+	immutable("1.0.0", "1")
+	immutable("2.0.0", "2")
+	app := b.tenant.Application()
+	app.Chart = "fixed"
+	cdtest.Ready(t, b.ensure(t, app))
+	app.Version = "2.0.0"
+	outcome := cdtest.Settle(t, b.ensure(t, app))
+	require.Equal(t, abi.Terminal, outcome.Class, "%+v", outcome)
+	require.Equal(t, abi.ReasonRenderFailed, outcome.Headline.Reason)
+	app.Version = "1.0.0"
+	cdtest.Ready(t, b.ensure(t, app))
+}
+
+func TestUpgradeThatDropsObjects(t *testing.T) {
+	b := newBench(t)
+	app := b.tenant.Application()
+	app.Values = map[string]any{"workload": true}
+	cdtest.Ready(t, b.ensure(t, app))
+	key := entryKey(scope.HomeID, app.ID.Path)
+	e, err := b.driver.inventory.get(t.Context(), app.ID.Owner.UID, key)
+	require.NoError(t, err)
+	require.Len(t, e.Objects, 2)
+	app.Values = map[string]any{"workload": false}
+	cdtest.Ready(t, b.ensure(t, app))
+	e, err = b.driver.inventory.get(t.Context(), app.ID.Owner.UID, key)
+	require.NoError(t, err)
+	require.Equal(t, []object{{Version: "v1", Kind: "ConfigMap", Name: "app-settings"}}, e.Objects, "the inventory holds what is deployed")
+}
+
+func TestLostInventoryIsWrittenAgain(t *testing.T) {
+	b := newBench(t)
+	app := b.tenant.Application()
+	cdtest.Ready(t, b.ensure(t, app))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: inventoryName(app.ID.Owner.UID)}}
+	require.NoError(t, b.Admin.Delete(t.Context(), secret))
+	require.NoError(t, b.ensure(t, app)())
+	e, err := b.driver.inventory.get(t.Context(), app.ID.Owner.UID, entryKey(scope.HomeID, app.ID.Path))
+	require.NoError(t, err)
+	require.Len(t, e.Objects, 1)
+	require.Equal(t, []string{"ConfigMap/app-kept"}, e.Retained)
+}
+
+func TestServerThatNeverAnswersKeepsNoReconcile(t *testing.T) {
+	b := newBench(t)
+	b.driver = newDriver(t, b.Operator, b.Namespace, func(o *Options) { o.Timeouts.Request = 200 * time.Millisecond })
+	w := &weather{}
+	w.set(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	outcome := provisioner.OutcomeOf(b.driver.Ensure(t.Context(), b.under(w), b.tenant.Application()))
+	require.Equal(t, abi.Retry, outcome.Class)
+	require.Equal(t, abi.ReasonRemoteUnreachable, outcome.Headline.Reason)
+}

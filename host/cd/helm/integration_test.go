@@ -1,0 +1,68 @@
+package helm
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/caisson-dev/caisson/host/cd"
+	"github.com/caisson-dev/caisson/host/cd/cdtest"
+	"github.com/caisson-dev/caisson/host/internal/testenv"
+)
+
+// shared is the cluster of this package's tests. It starts when a test first needs it,
+// which unit tests and fuzzing never do.
+var shared struct {
+	once    sync.Once
+	cluster *testenv.Cluster
+	err     error
+}
+
+// admin reaches the shared cluster with every right.
+func admin(t *testing.T) *rest.Config {
+	t.Helper()
+	shared.once.Do(func() { shared.cluster, shared.err = testenv.StartMain() })
+	require.NoError(t, shared.err)
+	return rest.CopyConfig(shared.cluster.Config)
+}
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	code := m.Run()
+	if shared.cluster != nil {
+		shared.cluster.Stop()
+	}
+	os.Exit(code)
+}
+
+// newDriver makes a driver that ends with the test. change may adjust the options.
+func newDriver(t *testing.T, operator client.Client, namespace string, change ...func(*Options)) *Driver {
+	t.Helper()
+	o := Options{Namespace: namespace, Client: operator, CacheDir: t.TempDir()}
+	for _, c := range change {
+		c(&o)
+	}
+	d, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		require.NoError(t, d.Close(ctx))
+	})
+	return d
+}
+
+func TestConformance(t *testing.T) {
+	cdtest.Run(t, cdtest.Harness{Admin: admin(t), New: func(t *testing.T, operator client.Client, namespace string) cd.Driver {
+		t.Helper()
+		return newDriver(t, operator, namespace)
+	}})
+}
