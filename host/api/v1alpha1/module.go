@@ -20,7 +20,10 @@ type Module struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   ModuleSpec   `json:"spec"`
+	Spec ModuleSpec `json:"spec"`
+	// Status is what was observed. Its default makes a new object count as worked on:
+	// kstatus takes one without any status for finished.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status ModuleStatus `json:"status,omitempty"`
 }
 

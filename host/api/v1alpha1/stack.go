@@ -19,7 +19,10 @@ type Stack struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   StackSpec   `json:"spec"`
+	Spec StackSpec `json:"spec"`
+	// Status is what was observed. Its default makes a new object count as worked on:
+	// kstatus takes one without any status for finished.
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status StackStatus `json:"status,omitempty"`
 }
 

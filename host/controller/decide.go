@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/caisson-dev/caisson/host/api/v1alpha1"
+)
+
+// action is what a wake of a Stack leads to.
+type action int
+
+const (
+	// actionNone does nothing at all: no module call, no write.
+	actionNone action = iota
+	actionProvision
+	actionDeprovision
+	actionSuspend
+)
+
+// decision is the answer to a wake.
+type decision struct {
+	action action
+	// forget drops what is remembered of module calls, because something that they
+	// depend on changed without being part of their envelope.
+	forget bool
+	// resyncIn is when to look again after actionNone; 0 means never, which is what
+	// parking is.
+	resyncIn time.Duration
+	// because is for the log.
+	because string
+}
+
+// observation is everything that decides about a wake.
+type observation struct {
+	stack *v1alpha1.Stack
+	// wake is why the Stack is looked at.
+	wake Wake
+	// inputsDigest is that of the recorded inputs as they are now.
+	inputsDigest string
+	// untilResync is how long it is until the Stack is due; not positive when it is.
+	untilResync time.Duration
+}
+
+// decide is pure. It trusts nothing in the status but the facts that name what the last
+// pass saw: the generation, the inputs and the parked record.
+func decide(o observation) decision {
+	s := o.stack
+	if !s.DeletionTimestamp.IsZero() {
+		if !controllerutil.ContainsFinalizer(s, v1alpha1.StackFinalizer) {
+			return decision{because: "deleted, and not ours to clean up"}
+		}
+		return decision{action: actionDeprovision, because: "deleted"}
+	}
+	if s.Spec.Suspend {
+		if isSuspended(s) {
+			return decision{because: "suspended"}
+		}
+		return decision{action: actionSuspend, because: "suspended"}
+	}
+	if s.Generation != s.Status.ObservedGeneration {
+		return decision{action: actionProvision, because: "spec changed"}
+	}
+	if s.Status.Parked != nil {
+		return decideParked(o)
+	}
+	if !meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionAvailable) {
+		return decision{action: actionProvision, forget: o.inputsDigest != s.Status.InputsDigest, because: "in progress"}
+	}
+	switch {
+	case o.inputsDigest != s.Status.InputsDigest:
+		return decision{action: actionProvision, forget: true, because: "an input changed"}
+	case o.wake.Driver:
+		return decision{action: actionProvision, because: "an application changed"}
+	case o.untilResync <= 0:
+		return decision{action: actionProvision, forget: true, because: "resync"}
+	default:
+		return decision{resyncIn: o.untilResync, because: "nothing changed"}
+	}
+}
+
+func decideParked(o observation) decision {
+	parked := o.stack.Status.Parked
+	switch {
+	case o.stack.Annotations[v1alpha1.RetryAnnotation] != parked.RetryToken:
+		return decision{action: actionProvision, forget: true, because: "retry was asked for"}
+	case parked.Generation != o.stack.Generation:
+		return decision{action: actionProvision, because: "spec changed"}
+	case o.inputsDigest != parked.InputsDigest:
+		return decision{action: actionProvision, forget: true, because: "an input changed"}
+	case o.wake.Driver:
+		return decision{action: actionProvision, because: "an application changed"}
+	default:
+		return decision{because: "parked, and nothing changed"}
+	}
+}
+
+// isSuspended reports whether the status already says so for this generation.
+func isSuspended(s *v1alpha1.Stack) bool {
+	c := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionAvailable)
+	return c != nil && c.Reason == v1alpha1.ReasonSuspended && c.ObservedGeneration == s.Generation
+}

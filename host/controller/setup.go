@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/caisson-dev/caisson/host/api/v1alpha1"
+	"github.com/caisson-dev/caisson/host/scope"
+)
+
+const (
+	// stackWorkers is how many passes run at once. Passes wait for API servers and
+	// workers more than they compute.
+	stackWorkers = 8
+	// moduleWorkers is how many modules are pulled and compiled at once: a compile keeps
+	// a core busy for seconds.
+	moduleWorkers = 2
+)
+
+// DriverEvents tells which owner something has changed for. Drivers implement it.
+type DriverEvents interface {
+	Subscribe(ctx context.Context, notify func(owner scope.Owner))
+}
+
+// SetupStack wires the Stack controller: its own events, those of recorded inputs, and
+// those of the driver.
+func SetupStack(mgr ctrl.Manager, r *StackReconciler, driver DriverEvents) error {
+	byInput := func(kind string) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return r.stacksWithInput(kind, o)
+		})
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("stack").
+		For(&v1alpha1.Stack{}, builder.WithPredicates(stackChanged())).
+		Watches(&v1alpha1.Module{}, byInput(inputModule)).
+		Watches(&v1alpha1.Application{}, byInput(inputApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesMetadata(&corev1.Secret{}, byInput(inputSecret)).
+		WatchesMetadata(&corev1.ConfigMap{}, byInput(inputConfigMap)).
+		WatchesRawSource(r.driverSource(driver)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: stackWorkers}).
+		Complete(r)
+}
+
+// SetupModule wires the Module controller.
+func SetupModule(mgr ctrl.Manager, r *ModuleReconciler) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("module").
+		For(&v1alpha1.Module{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: moduleWorkers}).
+		Complete(r)
+}
+
+// driverSource puts the owners that the driver notifies of straight into the queue, so
+// that a notification never blocks the driver.
+func (r *StackReconciler) driverSource(driver DriverEvents) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		driver.Subscribe(ctx, func(owner scope.Owner) {
+			name := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
+			r.Wakes.Add(name, Wake{Driver: true})
+			queue.Add(reconcile.Request{NamespacedName: name})
+		})
+		return nil
+	})
+}
+
+// stackChanged lets the events through that can change a decision: not status writes.
+func stackChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld, e.ObjectNew
+			return before.GetGeneration() != after.GetGeneration() ||
+				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
+				before.GetAnnotations()[v1alpha1.RetryAnnotation] != after.GetAnnotations()[v1alpha1.RetryAnnotation]
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return true },
+	}
+}
+
+// stacksWithInput maps an object to the Stacks that have read it.
+func (r *StackReconciler) stacksWithInput(kind string, o client.Object) []reconcile.Request {
+	names := r.Index.Readers(kind, o.GetNamespace(), o.GetName())
+	requests := make([]reconcile.Request, 0, len(names))
+	for _, name := range names {
+		requests = append(requests, reconcile.Request{NamespacedName: name})
+	}
+	return requests
+}

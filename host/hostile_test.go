@@ -1,0 +1,76 @@
+package host_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/api/v1alpha1"
+)
+
+// hostileModule creates a Module of the hostile guest.
+func (r *rig) hostileModule(t *testing.T, name string) {
+	t.Helper()
+	r.module(t, name, `
+reference: registry.example.com/modules/hostile:1
+allowedNamespaces: ["*"]
+grant:
+  capabilities: [secret_read]
+  secrets: [{namespace: $(owner), names: [token]}]
+limits: {timeout: 1s, memory: 64Mi}
+`)
+	r.awaitModule(t, name, "True/Loaded")
+}
+
+// hostileStack is a Stack of one node that behaves so.
+func hostileStack(module, behaviour string) string {
+	return fmt.Sprintf(`
+serviceAccountName: builder
+root: leaf
+provisioners:
+  - name: leaf
+    module: {ref: %s, config: {behaviour: %s}}
+`, module, behaviour)
+}
+
+// TestHostileModules: each way to misbehave has its own reason on the node, and hurts
+// nobody else.
+func TestHostileModules(t *testing.T) {
+	r := needRig(t)
+	cases := map[string]struct {
+		reason      string
+		disposition abi.Disposition
+		code        string
+	}{
+		"loop":       {reason: "killed at the deadline", disposition: abi.Retry, code: abi.ReasonTimeout},
+		"allocate":   {reason: "stopped at the limit", disposition: abi.Retry, code: abi.ReasonMemoryExceeded},
+		"trap":       {reason: "its own fault, and final after five", disposition: abi.Terminal, code: abi.ReasonModuleTrap},
+		"seven":      {reason: "no disposition", disposition: abi.Retry, code: abi.ReasonModuleBadCode},
+		"garbage":    {reason: "no JSON", disposition: abi.Retry, code: abi.ReasonModuleBadOutput},
+		"undeclared": {reason: "a reason that nobody could inspect is not shown", disposition: abi.UserActionRequired, code: abi.ReasonUnspecified},
+	}
+	namespace := r.tenant(t, "hostile")
+	r.hostileModule(t, "innocent")
+	for behaviour := range cases {
+		r.hostileModule(t, "hostile-"+behaviour)
+	}
+	keys := map[string]client.ObjectKey{}
+	for behaviour := range cases {
+		keys[behaviour] = r.stack(t, namespace, behaviour, hostileStack("hostile-"+behaviour, behaviour))
+	}
+	innocent := r.stack(t, namespace, "innocent", hostileStack("innocent", "ok"))
+	for behaviour, c := range cases {
+		r.awaitNode(t, keys[behaviour], "leaf", c.disposition.String(), c.code)
+		stack := r.get(t, keys[behaviour])
+		require.False(t, meta.IsStatusConditionTrue(stack.Status.Conditions, v1alpha1.ConditionAvailable), c.reason)
+		for _, condition := range stack.Status.Conditions {
+			require.NotContains(t, condition.Message, "hunter2", "the why of a guest is for the log")
+		}
+	}
+	r.awaitStack(t, innocent, "True/Provisioned")
+	r.alive(t)
+}

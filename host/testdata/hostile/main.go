@@ -1,0 +1,101 @@
+//go:build wasip1
+
+// Command hostile is a module that does what its config tells it to, which is mostly
+// what a module must not do. It speaks the ABI by hand: an SDK would not let it.
+package main
+
+import (
+	"bytes"
+	"strings"
+)
+
+const manifest = `{
+  "abi": 1,
+  "name": "hostile",
+  "version": "0.1.0",
+  "capabilities": ["secret_read"],
+  "reasons": [{"code": "told_to", "sentence": "The module was told to say so."}]
+}`
+
+//go:wasmimport extism:host/env alloc
+func alloc(size uint64) uint64
+
+//go:wasmimport extism:host/env length
+func length(offset uint64) uint64
+
+//go:wasmimport extism:host/env load_u8
+func load(offset uint64) uint32
+
+//go:wasmimport extism:host/env store_u8
+func store(offset uint64, value uint32)
+
+//go:wasmimport extism:host/env input_offset
+func inputOffset() uint64
+
+//go:wasmimport extism:host/env output_set
+func outputSet(offset, size uint64)
+
+//go:wasmimport extism:host/user secret_read
+func secretRead(request uint64) uint64
+
+func read(offset uint64) []byte {
+	text := make([]byte, length(offset))
+	for i := range text {
+		text[i] = byte(load(offset + uint64(i)))
+	}
+	return text
+}
+
+func write(text string) uint64 {
+	offset := alloc(uint64(len(text)))
+	for i := range len(text) {
+		store(offset+uint64(i), uint32(text[i]))
+	}
+	return offset
+}
+
+func answer(code int32, text string) int32 {
+	outputSet(write(text), uint64(len(text)))
+	return code
+}
+
+//go:wasmexport describe
+func describe() int32 { return answer(0, manifest) }
+
+// kept keeps what allocate allocates.
+var kept [][]byte
+
+//go:wasmexport provision
+func provision() int32 {
+	input := string(read(inputOffset()))
+	told := func(behaviour string) bool { return strings.Contains(input, `"behaviour":"`+behaviour+`"`) }
+	switch {
+	case told("loop"):
+		for i := 0; ; i++ {
+			kept = kept[:0]
+		}
+	case told("allocate"):
+		for {
+			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+		}
+	case told("trap"):
+		panic("told to")
+	case told("seven"):
+		return answer(7, `{}`)
+	case told("garbage"):
+		return answer(0, `this is no JSON`)
+	case told("undeclared"):
+		return answer(3, `{"reason":"not_declared","why":"password=hunter2"}`)
+	case told("secret"):
+		if strings.Contains(string(read(secretRead(write(`{"name":"token","key":"key"}`)))), `"handle"`) {
+			return answer(0, `{}`)
+		}
+		return answer(3, `{"reason":"secret_missing","why":"password=hunter2"}`)
+	}
+	return answer(0, `{}`)
+}
+
+//go:wasmexport deprovision
+func deprovision() int32 { return answer(0, `{}`) }
+
+func main() {}
