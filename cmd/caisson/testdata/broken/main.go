@@ -1,0 +1,6 @@
+//go:build wasip1
+
+// Command broken does not compile.
+package main
+
+func main() { undefined() }
