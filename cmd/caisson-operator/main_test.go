@@ -137,7 +137,7 @@ func build(t *testing.T, dir string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "..", ".build", "operator-test", filepath.Base(dir)))
 	require.NoError(t, err)
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", dir, "-o", path, ".").CombinedOutput() //nolint:gosec // Our own commands.
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-C", dir, "-o", path, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	return path
 }
@@ -147,7 +147,7 @@ func startCluster(t *testing.T) (kubeconfig string, api client.Client) {
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig = filepath.Join(dir, "kubeconfig")
-	cmd := exec.Command(build(t, "../devcluster"), "--name=home", "--dir="+filepath.Join(dir, "state"), "--kubeconfig="+kubeconfig, //nolint:gosec,noctx // It is ended below.
+	cmd := exec.Command(build(t, "../devcluster"), "--name=home", "--dir="+filepath.Join(dir, "state"), "--kubeconfig="+kubeconfig, //nolint:noctx // It is ended below.
 		"--parent-pid="+strconv.Itoa(os.Getpid()))
 	var log bytes.Buffer
 	cmd.Stderr = &log
@@ -183,13 +183,13 @@ func TestRunLeavesNothing(t *testing.T) {
 	const namespace = "caisson-system"
 	require.NoError(t, api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 
-	metrics, health := freeAddress(t), freeAddress(t)
+	metrics, health, worker, cache := freeAddress(t), freeAddress(t), build(t, "../caisson-worker"), filepath.Join(t.TempDir(), "cache")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := execute(ctx, "--kubeconfig="+kubeconfig, "--namespace="+namespace, "--cache-dir="+filepath.Join(t.TempDir(), "cache"),
-			"--worker="+build(t, "../caisson-worker"),
+		_, err := execute(ctx, "--kubeconfig="+kubeconfig, "--namespace="+namespace, "--cache-dir="+cache,
+			"--worker="+worker,
 			"--metrics-bind-address="+metrics, "--health-probe-bind-address="+health)
 		ended <- err
 	}()

@@ -109,7 +109,7 @@ func TestDevUpAsJSON(t *testing.T) {
 			PID  int
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(s.out.String()), &state), "nothing but JSON is on standard output")
+	require.NoError(t, json.Unmarshal(s.out.Bytes(), &state), "nothing but JSON is on standard output")
 	require.Equal(t, map[string]string{"home": filepath.Join(dir, "home.kubeconfig"), "workload": filepath.Join(dir, "workload.kubeconfig")}, state.Kubeconfigs)
 	require.NotEmpty(t, state.Registry)
 	require.Len(t, state.Processes, 3)

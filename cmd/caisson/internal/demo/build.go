@@ -50,7 +50,7 @@ func (d *demo) wasm(module string) string { return filepath.Join(d.bin, "modules
 
 // command runs a program in the source tree. Its output is shown only if it fails.
 func (d *demo) command(ctx context.Context, program string, args ...string) error {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // The demo runs its own programs.
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = d.Root
 	// A go command that is killed leaves its compilers running; one that is interrupted
 	// ends them first.

@@ -94,9 +94,9 @@ func (d *demo) end(err error) error {
 		d.lookAround()
 		return nil
 	case errors.Is(err, context.Canceled):
-		d.show.say("interrupted: stopping what was started")
+		d.show.sayf("interrupted: stopping what was started")
 	case err != nil:
-		d.show.say("it failed; the logs of what ran:")
+		d.show.sayf("it failed; the logs of what ran:")
 		d.show.logs(d.env.State())
 	}
 	return errors.Join(err, d.show.timed("stop what was started", d.env.Stop))
@@ -105,7 +105,7 @@ func (d *demo) end(err error) error {
 // lookAround prints commands that work as they stand.
 func (d *demo) lookAround() {
 	dir := d.env.Dir()
-	d.show.say("everything is left running. Look around with:")
+	d.show.sayf("everything is left running. Look around with:")
 	for _, line := range []string{
 		"export KUBECONFIG=" + d.home.kubeconfig,
 		"bin/caisson stack tree platform -n platform --watch",
@@ -115,6 +115,6 @@ func (d *demo) lookAround() {
 	} {
 		d.show.line("    " + line)
 	}
-	d.show.say("and end it with:")
+	d.show.sayf("and end it with:")
 	d.show.line("    bin/caisson dev down --dir " + dir)
 }

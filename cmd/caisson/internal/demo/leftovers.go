@@ -44,7 +44,7 @@ func (d *demo) nothingLeft(ctx context.Context) error {
 			return err
 		}
 		if len(left) == 0 {
-			d.show.say("nothing is left on either cluster, except what is reported as retained: %s", orNone(retained))
+			d.show.sayf("nothing is left on either cluster, except what is reported as retained: %s", orNone(retained))
 			return nil
 		}
 		if time.Now().After(deadline) {

@@ -49,7 +49,7 @@ func (d *demo) bringUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.show.say("on the workload cluster: %s", strings.Join(workloads, ", "))
+	d.show.sayf("on the workload cluster: %s", strings.Join(workloads, ", "))
 	return d.expectWorkloads(workloads)
 }
 
@@ -96,7 +96,7 @@ func (d *demo) leaveAlone(ctx context.Context) error {
 		return fmt.Errorf("read stack: %w", err)
 	}
 	did := after.minus(before)
-	d.show.say("in %s: %.0f passes, %.0f module calls, Stack unchanged: %t", settle, did.passes, did.calls, stack.ResourceVersion == version)
+	d.show.sayf("in %s: %.0f passes, %.0f module calls, Stack unchanged: %t", settle, did.passes, did.calls, stack.ResourceVersion == version)
 	if did.passes > 0 || did.calls > 0 || stack.ResourceVersion != version {
 		return errors.New("a converged Stack was not left alone")
 	}
@@ -149,7 +149,7 @@ func (d *demo) takeDown(ctx context.Context) error {
 	if err := (<-lastSeen).check(); err != nil {
 		return err
 	}
-	d.show.say("children went in reverse order; the remote was deregistered last")
+	d.show.sayf("children went in reverse order; the remote was deregistered last")
 	return d.nothingLeft(ctx)
 }
 

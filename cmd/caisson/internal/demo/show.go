@@ -49,7 +49,7 @@ type show struct {
 
 // run runs a step and keeps its figures.
 func (s *show) run(ctx context.Context, st step, count func(context.Context) (counters, error)) error {
-	s.say("== %s", st.name)
+	s.sayf("== %s", st.name)
 	began := time.Now()
 	var before, after counters
 	var err error
@@ -70,8 +70,8 @@ func (s *show) run(ctx context.Context, st step, count func(context.Context) (co
 	return nil
 }
 
-// say prints a line with the time since the start.
-func (s *show) say(format string, args ...any) {
+// sayf prints a line with the time since the start.
+func (s *show) sayf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, _ = fmt.Fprintf(s.out, "%7.1fs  %s\n", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...))
@@ -90,7 +90,7 @@ func (s *show) timed(what string, do func() error) error {
 	if err := do(); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	s.say("%-58s %6.1fs", what, time.Since(began).Seconds())
+	s.sayf("%-58s %6.1fs", what, time.Since(began).Seconds())
 	return nil
 }
 

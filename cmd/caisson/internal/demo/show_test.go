@@ -89,7 +89,7 @@ func TestShowConcurrently(t *testing.T) {
 	for i := range many {
 		group.Go(func() {
 			for range each {
-				s.say("line of %d", i)
+				s.sayf("line of %d", i)
 				s.line("    another")
 			}
 		})

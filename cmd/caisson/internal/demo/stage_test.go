@@ -51,7 +51,7 @@ func play(args []string) int {
 		name, value, _ := strings.Cut(arg, "=")
 		switch {
 		case name == "--listen", name == "--health-probe-bind-address":
-			listener, err := net.Listen("tcp", value) //nolint:noctx // It does not block.
+			listener, err := net.Listen("tcp", value)
 			if err != nil {
 				return 1
 			}

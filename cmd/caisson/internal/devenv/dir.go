@@ -31,7 +31,7 @@ func claim(dir string) error {
 	if len(entries) > 0 {
 		return fmt.Errorf("make environment: %s is not empty, and would be removed in the end", dir)
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // The caller names the directory.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make environment in %s: %w", dir, ErrInUse)
 	}

@@ -85,7 +85,7 @@ func (e *Env) StartCluster(ctx context.Context, name, program string) (string, e
 	if e.lifetime == WithParent {
 		args = append(args, "--parent-pid="+strconv.Itoa(os.Getpid()))
 	}
-	p, err := e.start(command{name: name, program: program, args: args, env: os.Environ()})
+	p, err := e.start(command{name: name, program: program, args: args, env: os.Environ(), stage: stageServer})
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +110,7 @@ func (e *Env) StartRegistry(ctx context.Context, cli string) (string, error) {
 		return "", err
 	}
 	args := []string{"dev", "registry", "--listen=" + address, "--dir=" + filepath.Join(e.dir, "registry")}
-	p, err := e.start(command{name: "registry", program: cli, args: args, env: os.Environ()})
+	p, err := e.start(command{name: "registry", program: cli, args: args, env: os.Environ(), stage: stageServer})
 	if err != nil {
 		return "", err
 	}

@@ -126,16 +126,16 @@ func TestStartIsInterrupted(t *testing.T) {
 
 // What is started concurrently is all known afterwards, in memory and on disk.
 func TestConcurrentStarts(t *testing.T) {
-	env := newEnv(t, WithParent)
+	env, program := newEnv(t, WithParent), self(t)
 	const many = 4
 	errs := make(chan error, 2*many)
 	for i := range many {
 		go func() {
-			_, err := env.StartCluster(t.Context(), fmt.Sprintf("c%d", i), self(t))
+			_, err := env.StartCluster(t.Context(), fmt.Sprintf("c%d", i), program)
 			errs <- err
 		}()
 		go func() {
-			_, err := env.StartOperator(t.Context(), OperatorOptions{Name: fmt.Sprintf("o%d", i), Program: self(t)})
+			_, err := env.StartOperator(t.Context(), OperatorOptions{Name: fmt.Sprintf("o%d", i), Program: program})
 			errs <- err
 			_ = env.State()
 		}()

@@ -83,7 +83,7 @@ func playMaker(dir, life string) error {
 func playServer(address string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
-	listener, err := net.Listen("tcp", address) //nolint:noctx // It does not block.
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}

@@ -56,12 +56,12 @@ func start(c command) (*Process, error) {
 		return nil, fmt.Errorf("find the program of %s: %w", c.name, err)
 	}
 	logPath := filepath.Join(c.logDir, c.name+".log")
-	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // The path is our own directory.
+	out, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open log of %s: %w", c.name, err)
 	}
 	defer out.Close()                       //nolint:errcheck // The child has its own descriptor.
-	cmd := exec.Command(program, c.args...) //nolint:gosec,noctx // The lifetime is managed here, not by a context.
+	cmd := exec.Command(program, c.args...) //nolint:noctx // The lifetime is managed here, not by a context.
 	cmd.Env, cmd.Stdout, cmd.Stderr = c.env, out, out
 	cmd.SysProcAttr = attributes(c.lifetime)
 	if err := cmd.Start(); err != nil {

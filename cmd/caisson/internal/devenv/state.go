@@ -30,7 +30,7 @@ type State struct {
 // Load reads the state of the environment in a directory. It returns an error that Is
 // ErrNotRunning if there is none.
 func Load(dir string) (*State, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, stateFile)) //nolint:gosec // The caller names the directory.
+	raw, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNotRunning)
 	}
