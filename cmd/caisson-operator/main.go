@@ -39,6 +39,7 @@ type flags struct {
 	metricsAddress  string
 	healthAddress   string
 	leaderElect     bool
+	lease           time.Duration
 	verbose         bool
 	insecureRemotes bool
 	worker          string
@@ -76,6 +77,7 @@ any access of their own.`,
 	set.StringVar(&f.host.DefaultServiceAccount, "default-service-account", "", "ServiceAccount for Stacks that name none; without it they are refused")
 	set.DurationVar(&f.host.Resync, "resync", 10*time.Minute, "how often a converged Stack is looked at though nothing happened")
 	set.BoolVar(&f.leaderElect, "leader-elect", true, "elect one leader among the replicas")
+	set.DurationVar(&f.lease, "leader-elect-lease", 15*time.Second, "how long a leader that died holds up the others; at least 1s")
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080", "address of the metrics endpoint; 0 turns it off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", "127.0.0.1:8081", "address of /healthz and /readyz; 0 turns it off")
 	set.BoolVar(&f.verbose, "verbose", false, "log every wake and every yield")
@@ -88,6 +90,9 @@ func run(ctx context.Context, f *flags) error {
 	}
 	if f.host.CacheDir == "" {
 		return errors.New("--cache-dir is required; give a private directory, for instance an emptyDir volume")
+	}
+	if f.lease < time.Second {
+		return fmt.Errorf("--leader-elect-lease %s is too short; give at least 1s", f.lease)
 	}
 	logger := zap.New(zap.UseDevMode(f.verbose), zap.StacktraceLevel(zapcore.DPanicLevel))
 	ctrl.SetLogger(logger)
@@ -130,6 +135,8 @@ func newManager(f *flags, logger logr.Logger) (ctrl.Manager, error) {
 	if err := host.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("make scheme: %w", err)
 	}
+	// The proportions of controller-runtime's defaults, 15, 10 and 2 seconds.
+	renew, retry := f.lease*2/3, f.lease*2/15
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme, Logger: logger,
 		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
@@ -139,6 +146,9 @@ func newManager(f *flags, logger logr.Logger) (ctrl.Manager, error) {
 		LeaderElectionID:              "caisson-operator",
 		LeaderElectionNamespace:       f.host.Namespace,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &f.lease,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)

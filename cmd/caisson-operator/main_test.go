@@ -89,6 +89,7 @@ current-context: c
 		"Argument":     {reason: "a forgotten dash must not pass for nothing", args: append([]string{"leader-elect=false"}, valid...), want: `unknown command "leader-elect=false"`},
 		"UnknownFlag":  {reason: "a flag of another version", args: append([]string{"--nope"}, valid...), want: "unknown flag: --nope"},
 		"BadDuration":  {reason: "the flag is named", args: append([]string{"--resync=often"}, valid...), want: `invalid argument "often" for "--resync" flag`},
+		"ShortLease":   {reason: "a lease must outlive a slow request", args: append([]string{"--leader-elect-lease=10ms"}, valid...), want: "--leader-elect-lease 10ms is too short"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
