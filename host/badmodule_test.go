@@ -26,11 +26,18 @@ func TestBadModules(t *testing.T) {
 	}
 	broken := func(faults ...registrytest.Fault) func(*testing.T, *registrytest.Registry) {
 		return func(t *testing.T, shelf *registrytest.Registry) {
-			publishRaw(t, shelf, rawModule("", "", exports...))
+			// Bytes of its own: what is in the cache already is not fetched again.
+			publishRaw(t, shelf, rawModule("", "", append(exports, t.Name())...))
 			for _, f := range faults {
 				shelf.Inject(f)
 			}
 		}
+	}
+	chart := func(t *testing.T, shelf *registrytest.Registry) {
+		shelf.Put(t, "modules/bad", "1", registrytest.Artifact{
+			ConfigType: "application/vnd.cncf.helm.config.v1+json",
+			Layers:     []registrytest.Layer{{MediaType: "application/vnd.cncf.helm.chart.content.v1.tar+gzip", Content: []byte("a chart")}},
+		})
 	}
 	cases := map[string]struct {
 		reason  string
@@ -39,8 +46,9 @@ func TestBadModules(t *testing.T) {
 		want    string
 		says    string
 	}{
-		"not-wasm":          {reason: "any other file", publish: file([]byte("#!/bin/sh\necho hello\n")), want: "False/NotAModule", says: "Wasm"},
-		"component":         {reason: "the other kind of Wasm file", publish: file([]byte("\x00asm\x0d\x00\x01\x00")), want: "False/NotAModule", says: "component"},
+		"not-wasm":          {reason: "any other file", publish: file([]byte("#!/bin/sh\necho hello\n")), want: "False/LoadFailed", says: "not a Wasm module"},
+		"chart":             {reason: "another kind of artifact", publish: chart, want: "False/NotAModule"},
+		"component":         {reason: "the other kind of Wasm file", publish: file([]byte("\x00asm\x0d\x00\x01\x00")), want: "False/LoadFailed", says: "component model"},
 		"no-initialize":     {reason: "a program instead of a library", publish: file(rawModule("", "", append(exports, "_start")...)), want: "False/LoadFailed", says: "_initialize"},
 		"unknown-import":    {reason: "there is no such host function", publish: file(rawModule("extism:host/user", "kube_exec", exports...)), want: "False/LoadFailed", says: "kube_exec"},
 		"no-export":         {reason: "a function of the ABI is missing", publish: file(rawModule("", "", abi.ExportDescribe, abi.ExportProvision)), want: "False/LoadFailed", says: "deprovision"},

@@ -74,3 +74,34 @@ func TestHostileModules(t *testing.T) {
 	r.awaitStack(t, innocent, "True/Provisioned")
 	r.alive(t)
 }
+
+// TestFactsSurvive: facts come back from the API server as they were published, nulls and
+// large numbers included, so that a pass that finds the same writes nothing.
+func TestFactsSurvive(t *testing.T) {
+	r := needRig(t)
+	namespace := r.tenant(t, "facts")
+	r.hostileModule(t, "publishes")
+	key := r.stack(t, namespace, "web", hostileStack("publishes", "facts"))
+	r.awaitStack(t, key, "True/Provisioned")
+	r.quiesce(t)
+	before := r.get(t, key)
+	require.JSONEq(t, `{"n":9007199254740993,"id":null,"a":1}`, string(before.Status.Facts["net"].Raw))
+	require.Contains(t, string(before.Status.Facts["net"].Raw), "9007199254740993")
+	require.Contains(t, before.Status.Facts, "none")
+
+	// What an admin decides about a module is an input of its readers.
+	counted := r.counters(t)
+	module := &v1alpha1.Module{}
+	require.NoError(t, r.admin.Get(t.Context(), client.ObjectKey{Name: "publishes"}, module))
+	module.Spec.AllowedNamespaces = []string{namespace}
+	require.NoError(t, r.admin.Update(t.Context(), module))
+	eventually(t, "the pass", func() (bool, string) {
+		now := r.counters(t)
+		return now.passes > counted.passes, fmt.Sprintf("%+v", now)
+	})
+	r.quiesce(t)
+	require.Greater(t, r.counters(t).calls, counted.calls, "the module was asked again")
+	after := r.get(t, key)
+	require.Equal(t, before.Status.Facts, after.Status.Facts)
+	require.NotEqual(t, before.Status.InputsDigest, after.Status.InputsDigest)
+}

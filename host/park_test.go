@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,8 +45,10 @@ func TestMissingSecretRevives(t *testing.T) {
 	r.secret(t, namespace, "other", "key", []byte("near miss"))
 	r.requireSleeps(t, key)
 
+	acted := time.Now()
 	r.secret(t, namespace, "token", "key", []byte("ohnomysecret"))
 	stack = r.awaitStack(t, key, "True/Provisioned")
+	t.Logf("revived after %s", time.Since(acted).Round(time.Millisecond))
 	require.Nil(t, stack.Status.Parked)
 	require.False(t, meta.IsStatusConditionTrue(stack.Status.Conditions, v1alpha1.ConditionStalled))
 }
@@ -99,8 +102,10 @@ provisioners:
 	require.Equal(t, abi.ReasonInvalidKubeconfig, stack.Status.Parked.Reason)
 	r.requireSleeps(t, key)
 
+	acted := time.Now()
 	r.secret(t, namespace, "workload-kubeconfig", "value", r.workload.Kubeconfig)
 	stack = r.awaitStack(t, key, "True/Provisioned")
+	t.Logf("revived after %s", time.Since(acted).Round(time.Millisecond))
 
 	require.NoError(t, r.admin.Delete(t.Context(), stack))
 	eventually(t, "the deletion", func() (bool, string) {

@@ -27,21 +27,24 @@ type breaker struct {
 	probeAt time.Time
 }
 
-// observe counts the end of a call. Any call that does not crash closes the breaker.
-func (b *breaker) observe(err error, now time.Time) {
+// observe counts the end of a call, and reports whether that opened or closed the
+// breaker. Any call that does not crash closes it.
+func (b *breaker) observe(err error, now time.Time) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var fault crasher
 	if !errors.As(err, &fault) || !fault.Crashed() {
+		changed = b.crashes >= crashLimit
 		b.crashes = 0
-		return
+		return changed
 	}
 	b.crashes++
 	if b.crashes < crashLimit {
-		return
+		return false
 	}
-	pause := probeFirst << min(b.crashes-crashLimit, 10) //nolint:gosec // The shift is bounded on this line.
+	pause := probeFirst << min(b.crashes-crashLimit, 10)
 	b.probeAt = now.Add(min(pause, probeLongest))
+	return b.crashes == crashLimit
 }
 
 // wait returns how long to leave the module alone; 0 lets a call through.

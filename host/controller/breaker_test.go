@@ -55,6 +55,17 @@ func TestBreaker(t *testing.T) {
 	require.Zero(t, b.wait(now))
 }
 
+// TestBreakerChanges: opening and closing are reported once each.
+func TestBreakerChanges(t *testing.T) {
+	b := &breaker{}
+	require.False(t, b.observe(nil, epoch()), "it was closed")
+	for i := range 2 * crashLimit {
+		require.Equal(t, i == crashLimit-1, b.observe(crash{died: true}, epoch()), "crash %d", i+1)
+	}
+	require.True(t, b.observe(nil, epoch()))
+	require.False(t, b.observe(nil, epoch()))
+}
+
 // TestBreakerHammer: crashes from many calls are all counted, and one good call closes.
 func TestBreakerHammer(t *testing.T) {
 	b := &breaker{}

@@ -97,7 +97,7 @@ func mergeInputs(previous, read []v1alpha1.InputRecord) []v1alpha1.InputRecord {
 func inputsDigest(records []v1alpha1.InputRecord) string {
 	h := sha256.New()
 	for _, r := range records {
-		fmt.Fprintf(h, "%q %q %q %q %t %q\n", r.Scope, r.Kind, r.Namespace, r.Name, r.Absent, r.ResourceVersion)
+		_, _ = fmt.Fprintf(h, "%q %q %q %q %t %q\n", r.Scope, r.Kind, r.Namespace, r.Name, r.Absent, r.ResourceVersion)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }

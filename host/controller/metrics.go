@@ -50,7 +50,7 @@ func (m *Metrics) observePass(r passResult, took time.Duration) {
 	m.passSeconds.Observe(took.Seconds())
 	for _, n := range r.nodes {
 		if n.Kind == "module" || n.Kind == "application" {
-			m.nodes.WithLabelValues(n.Kind, string(n.State)).Inc()
+			m.nodes.WithLabelValues(n.Kind, n.State).Inc()
 		}
 	}
 }

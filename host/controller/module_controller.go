@@ -87,7 +87,7 @@ func (r *ModuleReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 	}
 	manifest, digest, err := r.bring(ctx, object)
 	if ctx.Err() != nil {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, nil //nolint:nilerr // The process is shutting down, which says nothing about the module.
 	}
 	status := r.nextStatus(object, manifest, digest, err)
 	if !equality.Semantic.DeepEqual(object.Status, status) {

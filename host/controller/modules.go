@@ -47,6 +47,7 @@ type Modules struct {
 
 	mu     sync.RWMutex
 	loaded map[string]*loadedEntry
+	notify []func(name string)
 }
 
 // Loaded is a module as it came out of a load.
@@ -134,6 +135,23 @@ func (m *Modules) Remove(name string) {
 	m.mu.Unlock()
 	if old != nil {
 		old.Runtime.Close()
+	}
+}
+
+// Subscribe makes notify be called with the name of a module that begins or ceases to
+// count as faulted. notify must not block.
+func (m *Modules) Subscribe(notify func(name string)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notify = append(m.notify, notify)
+}
+
+// faultChanged tells the subscribers.
+func (m *Modules) faultChanged(name string) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, notify := range m.notify {
+		notify(name)
 	}
 }
 
@@ -225,6 +243,8 @@ func (c *countedRuntime) Call(ctx context.Context, export string, input []byte,
 	start := time.Now()
 	code, output, err := c.entry.Runtime.Call(ctx, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))
-	c.entry.breaker.observe(err, c.modules.clock())
+	if c.entry.breaker.observe(err, c.modules.clock()) {
+		c.modules.faultChanged(c.name)
+	}
 	return code, output, err
 }

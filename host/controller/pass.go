@@ -160,12 +160,15 @@ func factsOf(tree Tree) map[string]apiextensionsv1.JSON {
 	return facts
 }
 
-// canonical spells JSON as the API server gives it back, so that facts that did not change
-// compare equal and are not written again.
+// canonical spells JSON as it comes back from the API server, where a null is nothing, so
+// that what did not change compares equal and is not written again.
 func canonical(raw json.RawMessage) json.RawMessage {
 	var value any
 	if err := utiljson.Unmarshal(raw, &value); err != nil {
 		return raw
+	}
+	if value == nil {
+		return nil
 	}
 	spelled, err := json.Marshal(value)
 	if err != nil {

@@ -54,13 +54,25 @@ func SetupStack(mgr ctrl.Manager, r *StackReconciler, driver DriverEvents) error
 		Complete(r)
 }
 
-// SetupModule wires the Module controller.
+// SetupModule wires the Module controller: its own events, and the faults that calls end
+// in. New artifacts are found by polling.
 func SetupModule(mgr ctrl.Manager, r *ModuleReconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("module").
 		For(&v1alpha1.Module{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(r.faultSource()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: moduleWorkers}).
 		Complete(r)
+}
+
+// faultSource looks at a Module again when it begins or ceases to count as faulted.
+func (r *ModuleReconciler) faultSource() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.Modules.Subscribe(func(name string) {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		})
+		return nil
+	})
 }
 
 // driverSource puts the owners that the driver notifies of straight into the queue, so
@@ -81,9 +93,12 @@ func stackChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld, e.ObjectNew
+			said := func(annotation string) bool {
+				return before.GetAnnotations()[annotation] != after.GetAnnotations()[annotation]
+			}
 			return before.GetGeneration() != after.GetGeneration() ||
 				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
-				before.GetAnnotations()[v1alpha1.RetryAnnotation] != after.GetAnnotations()[v1alpha1.RetryAnnotation]
+				said(v1alpha1.RetryAnnotation) || said(v1alpha1.GoneAnnotation)
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return true },
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/scope"
 )
@@ -31,6 +32,7 @@ func TestStackChanged(t *testing.T) {
 		"finalizer":  {reason: "our own write", change: func(s *v1alpha1.Stack) { s.Finalizers = []string{v1alpha1.StackFinalizer} }},
 		"generation": {reason: "the spec was edited", change: func(s *v1alpha1.Stack) { s.Generation++ }, want: true},
 		"deletion":   {reason: "case 109: it comes without a generation where there are finalizers", change: func(s *v1alpha1.Stack) { s.DeletionTimestamp = &deleted }, want: true},
+		"gone":       {reason: "somebody ends a deletion's wait", change: func(s *v1alpha1.Stack) { s.Annotations = map[string]string{v1alpha1.GoneAnnotation: "workload"} }, want: true},
 		"retry":      {reason: "case 107", change: func(s *v1alpha1.Stack) { s.Annotations = map[string]string{v1alpha1.RetryAnnotation: "now"} }, want: true},
 	}
 	p := stackChanged()
@@ -87,4 +89,40 @@ func TestDriverNotifications(t *testing.T) {
 	request, _ := queue.Get()
 	require.Equal(t, theStack(), request.NamespacedName)
 	require.Equal(t, Wake{Driver: true}, w.Wakes.Take(request.NamespacedName))
+}
+
+// TestFaultsWakeTheModule: its condition says at once what its nodes say.
+func TestFaultsWakeTheModule(t *testing.T) {
+	w := newModuleWorld(t, newModule())
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	require.NoError(t, w.faultSource().Start(t.Context(), queue))
+	crashes := true
+	w.loads["sha256:1"].call = func() (int32, error) {
+		if crashes {
+			return 0, crash{died: true}
+		}
+		return 0, nil
+	}
+	w.reconcile()
+	instance, err := w.Modules.Module(t.Context(), "team", "cilium")
+	require.NoError(t, err)
+	call := func() { _, _, _ = instance.Runtime.Call(t.Context(), abi.ExportProvision, nil, nil) }
+	for range crashLimit - 1 {
+		call()
+	}
+	require.Zero(t, queue.Len())
+	call()
+	require.Equal(t, 1, queue.Len())
+	request, _ := queue.Get()
+	queue.Done(request)
+	require.Equal(t, "cilium", request.Name)
+	w.reconcile()
+	require.Equal(t, v1alpha1.ModuleReasonFaulted, w.ready().Reason)
+
+	crashes = false
+	call()
+	require.Equal(t, 1, queue.Len(), "and again when it is well")
+	w.reconcile()
+	require.Equal(t, v1alpha1.ModuleReasonLoaded, w.ready().Reason)
 }

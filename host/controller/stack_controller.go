@@ -222,21 +222,16 @@ func (r *StackReconciler) forget(name types.NamespacedName) {
 	r.Index.Set(name, nil)
 }
 
-// writeStatus patches the status if it differs. The patch is for the Stack as it was
-// read: over one that has changed since, it would leave fields that this pass never saw,
-// such as a park, and say of a spec what it knows of another.
+// writeStatus writes the status if it differs.
 func (r *StackReconciler) writeStatus(ctx context.Context, stack *v1alpha1.Stack, status v1alpha1.StackStatus) error {
 	if equality.Semantic.DeepEqual(stack.Status, status) {
 		return nil
 	}
-	before := stack.DeepCopy()
 	now := metav1.NewTime(r.now())
 	status.LastPassTime = &now
-	stack.Status = status
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	err := r.Client.Status().Patch(ctx, stack, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(v1alpha1.FieldManager))
-	if err != nil {
+	if err := r.Client.Status().Patch(ctx, stack, statusPatch{status}, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	r.Wakes.Wrote(client.ObjectKeyFromObject(stack), stack.ResourceVersion, r.now())

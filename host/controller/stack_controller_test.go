@@ -382,9 +382,11 @@ func TestNoOpWake(t *testing.T) {
 // A pass that finds the same writes nothing, so LastPassTime does not move by itself.
 func TestPassWithoutNewsWritesNothing(t *testing.T) {
 	w := newWorld(t, newStack())
-	w.facts = map[string]json.RawMessage{"mtu": json.RawMessage(`{ "b": 1450, "a": 2 }`)}
+	w.facts = map[string]json.RawMessage{"mtu": json.RawMessage(`{ "b": 1450, "a": null }`), "none": json.RawMessage(`null`)}
 	w.reconcile()
 	before := w.stack()
+	require.JSONEq(t, `{"b": 1450, "a": null}`, string(before.Status.Facts["mtu"].Raw))
+	require.Contains(t, before.Status.Facts, "none")
 	w.steps()
 	w.pass(12 * time.Minute)
 	w.reconcile()

@@ -61,26 +61,31 @@ func (s *StateStore) DropState(ctx context.Context, stack *v1alpha1.Stack) error
 	return nil
 }
 
-// ownerState is the state of one owner, for one pass. Its nodes write one at a time, so
-// that they do not race each other.
+// ownerState is the state of one owner, for one pass. It is read once, and its nodes
+// write one at a time, so that they do not race each other.
 type ownerState struct {
 	store *StateStore
 	uid   string
-	mu    sync.Mutex
+
+	mu sync.Mutex
+	// known says that secret is what there is; nil then means that there is none.
+	known  bool
+	secret *corev1.Secret
 }
 
 var _ module.State = (*ownerState)(nil)
 
 // Load implements module.State.
 func (o *ownerState) Load(ctx context.Context, path string) (json.RawMessage, error) {
-	secret, err := o.read(ctx)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.read(ctx); err != nil {
 		return nil, fmt.Errorf("read state of %s: %w", path, err)
 	}
-	return secret.Data[shortHash(path)], nil
+	if o.secret == nil {
+		return nil, nil
+	}
+	return o.secret.Data[shortHash(path)], nil
 }
 
 // Save implements module.State. A write that lost a race, to another replica that has not
@@ -89,25 +94,13 @@ func (o *ownerState) Save(ctx context.Context, path string, raw json.RawMessage)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := retry.OnError(retry.DefaultBackoff, lostRace, func() error {
-		secret, err := o.read(ctx)
-		if apierrors.IsNotFound(err) {
-			if raw == nil {
-				return nil
-			}
-			return o.store.client.Create(ctx, o.fresh(path, raw))
-		}
-		if err != nil {
+		if err := o.read(ctx); err != nil {
 			return err
 		}
-		if raw == nil {
-			delete(secret.Data, shortHash(path))
-		} else {
-			if secret.Data == nil {
-				secret.Data = map[string][]byte{}
-			}
-			secret.Data[shortHash(path)] = raw
-		}
-		return o.store.client.Update(ctx, secret, client.FieldOwner(v1alpha1.FieldManager))
+		next, err := o.write(ctx, path, raw)
+		// After a failure nobody knows what there is.
+		o.known, o.secret = err == nil, next
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write state of %s: %w", path, err)
@@ -115,12 +108,47 @@ func (o *ownerState) Save(ctx context.Context, path string, raw json.RawMessage)
 	return nil
 }
 
-func lostRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+// write writes one document over what was read, and returns what there is then.
+func (o *ownerState) write(ctx context.Context, path string, raw json.RawMessage) (*corev1.Secret, error) {
+	if o.secret == nil && raw == nil {
+		return nil, nil
+	}
+	if o.secret == nil {
+		next := o.fresh(path, raw)
+		return next, o.store.client.Create(ctx, next)
+	}
+	next := o.secret.DeepCopy()
+	if next.Data == nil {
+		next.Data = map[string][]byte{}
+	}
+	next.Data[shortHash(path)] = raw
+	if raw == nil {
+		delete(next.Data, shortHash(path))
+	}
+	return next, o.store.client.Update(ctx, next, client.FieldOwner(v1alpha1.FieldManager))
+}
 
-func (o *ownerState) read(ctx context.Context) (*corev1.Secret, error) {
+// lostRace includes that the Secret is gone: it is made again.
+func lostRace(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
+}
+
+// read reads the Secret unless it is known.
+func (o *ownerState) read(ctx context.Context) error {
+	if o.known {
+		return nil
+	}
 	secret := &corev1.Secret{}
 	err := o.store.client.Get(ctx, client.ObjectKey{Namespace: o.store.namespace, Name: stateName(o.uid)}, secret)
-	return secret, err
+	switch {
+	case apierrors.IsNotFound(err):
+		o.known, o.secret = true, nil
+	case err != nil:
+		return err
+	default:
+		o.known, o.secret = true, secret
+	}
+	return nil
 }
 
 func (o *ownerState) fresh(path string, raw json.RawMessage) *corev1.Secret {

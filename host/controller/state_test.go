@@ -96,6 +96,7 @@ func TestStateConflicts(t *testing.T) {
 	}{
 		"conflict":       {reason: "another replica wrote", errs: []error{apierrors.NewConflict(resource, "x", errors.New("changed"))}, ok: true},
 		"already exists": {reason: "another replica created it", errs: []error{apierrors.NewAlreadyExists(resource, "x")}, ok: true},
+		"gone":           {reason: "somebody has deleted it meanwhile", errs: []error{apierrors.NewNotFound(resource, "x")}, ok: true},
 		"forbidden":      {reason: "trying again will not help", errs: []error{apierrors.NewForbidden(resource, "x", errors.New("no"))}},
 	}
 	for name, c := range cases {
@@ -123,6 +124,35 @@ func TestStateConflicts(t *testing.T) {
 				require.ErrorContains(t, err, "write state of all")
 			}
 		})
+	}
+}
+
+// TestStateIsReadOnce: a pass over many modules asks the API server once, and a later one
+// sees what another replica has written.
+func TestStateIsReadOnce(t *testing.T) {
+	reads := 0
+	store, _ := newStateStore(t, interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			reads++
+			return w.Get(ctx, key, o, opts...)
+		},
+	})
+	ctx := t.Context()
+	pass, replica := store.For("uid-1"), store.For("uid-1")
+	for range 3 {
+		_, err := pass.Load(ctx, "all/cni")
+		require.NoError(t, err)
+	}
+	require.NoError(t, pass.Save(ctx, "all/cni", json.RawMessage(`1`)))
+	require.Equal(t, 1, reads)
+
+	require.NoError(t, replica.Save(ctx, "all/storage", json.RawMessage(`2`)))
+	require.NoError(t, pass.Save(ctx, "all/ingress", json.RawMessage(`3`)), "which collides")
+	next := store.For("uid-1")
+	for path, want := range map[string]string{"all/cni": "1", "all/storage": "2", "all/ingress": "3"} {
+		raw, err := next.Load(ctx, path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(raw), "nothing is lost")
 	}
 }
 
@@ -203,7 +233,6 @@ func TestDropStateFailure(t *testing.T) {
 
 // TestStateNames are valid as object names and keys, whatever is in the path.
 func TestStateNames(t *testing.T) {
-	require.Equal(t, stateName("a"), stateName("a"))
 	require.NotEqual(t, stateName("a"), stateName("b"))
 	require.Len(t, shortHash(strings.Repeat("long/", 1000)), nameDigits)
 	require.Regexp(t, `^[0-9a-f]+$`, shortHash("ünusual / path"))

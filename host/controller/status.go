@@ -142,7 +142,7 @@ func nextNodes(previous []v1alpha1.NodeStatus, r passResult) []v1alpha1.NodeStat
 		old := known[result.Name]
 		seen := old.Path == result.Path && old.Kind == result.Kind
 		next := v1alpha1.NodeStatus{
-			Name: result.Name, Path: result.Path, Kind: result.Kind, Disposition: string(result.State),
+			Name: result.Name, Path: result.Path, Kind: result.Kind, Disposition: result.State,
 			Reason: result.Reason, Message: result.Sentence, LastTransitionTime: r.now,
 		}
 		if seen && next.Disposition == v1alpha1.NodeWaiting {

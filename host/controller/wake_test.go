@@ -61,7 +61,7 @@ func TestWakesBehind(t *testing.T) {
 			}
 			require.Equal(t, c.want, w.Behind(theStack(), c.read, epoch().Add(c.after)), c.reason)
 			require.False(t, w.Behind(theStack(), "100", epoch()), "it ends")
-			require.Equal(t, len(w.written), 0, "and nothing is kept")
+			require.Empty(t, w.written, "and nothing is kept")
 		})
 	}
 }

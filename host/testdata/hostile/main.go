@@ -84,6 +84,8 @@ func provision() int32 {
 		return answer(7, `{}`)
 	case told("garbage"):
 		return answer(0, `this is no JSON`)
+	case told("facts"):
+		return answer(0, `{"facts":{"net":{"n":9007199254740993,"id":null,"a":1},"none":null}}`)
 	case told("undeclared"):
 		return answer(3, `{"reason":"not_declared","why":"password=hunter2"}`)
 	case told("secret"):
