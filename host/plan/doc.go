@@ -38,4 +38,10 @@
 // must stand where its remote is resolved: inside the remote that within names, or at home
 // if within is empty. The tree thus reads as it runs, and no cluster is entered that the spec
 // does not show. A remote may be used by any number of nodes, or none.
+//
+// A Stack whose remote is gone for good can still be deleted: the annotation
+// [v1alpha1.GoneAnnotation] names remotes that are declared gone, and one that does not
+// answer for longer than its unreachableGrace counts as gone by itself. Both count while
+// the Stack is being deleted only. The nodes on such a remote run with that state in their
+// scope, the driver drops its records, and [Tree.Abandoned] tells what was given up.
 package plan

@@ -73,6 +73,7 @@ func Build(stack *v1alpha1.Stack, deps Dependencies) (*Tree, error) {
 	published := newFacts(givenFacts(stack))
 	b := &builder{
 		compiled: plan,
+		stack:    stack,
 		deps:     deps,
 		owner:    ownerOf(stack),
 		facts:    published,
@@ -85,6 +86,8 @@ func Build(stack *v1alpha1.Stack, deps Dependencies) (*Tree, error) {
 // builder makes one tree.
 type builder struct {
 	*compiled
+	// stack is read while the tree is built, and not changed.
+	stack    *v1alpha1.Stack
 	deps     Dependencies
 	owner    scope.Owner
 	facts    *facts
@@ -105,11 +108,12 @@ func (b *builder) tree() *Tree {
 		b.brackets[name] = bracket
 		ordered = append(ordered, bracket)
 	}
-	root := rooted{b.node(b.spec.Root)}
+	root := b.pruned(rooted{b.node(b.spec.Root)})
 	return &Tree{
-		root:   remotecluster.Around(b.pruned(root), ordered...),
-		record: b.record,
-		facts:  b.facts,
+		root:      remotecluster.Around(root, ordered...),
+		record:    b.record,
+		facts:     b.facts,
+		abandoned: b.abandoned(root, ordered),
 	}
 }
 

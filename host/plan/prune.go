@@ -21,8 +21,9 @@ type pruned struct {
 	leaves []string
 	// remotes remove what is left on each declared remote, the outermost first.
 	remotes []prunedRemote
-	// leftovers are found out at the beginning of the pass.
-	leftovers []cd.Installed
+	// listed is what the driver knew of at the beginning of the pass, and leftovers are
+	// those of it that no leaf stands for.
+	listed, leftovers []cd.Installed
 }
 
 // prunedRemote removes what is left on one remote. Its node is part of the bracket, so
@@ -105,6 +106,7 @@ func (p *pruned) look(ctx context.Context) error {
 	if err != nil {
 		return provisioner.OrRetry(provisioner.Settle(ctx, err), abi.ReasonUnexpected)
 	}
+	p.listed = installed
 	p.leftovers = slices.DeleteFunc(slices.Clone(installed), func(i cd.Installed) bool { return p.claimed(i.ID.Path) })
 	slices.SortFunc(p.leftovers, func(a, b cd.Installed) int { return strings.Compare(b.ID.Path, a.ID.Path) })
 	return nil

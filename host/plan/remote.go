@@ -1,6 +1,10 @@
 package plan
 
 import (
+	"slices"
+	"strings"
+	"time"
+
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/provisioner/remotecluster"
@@ -34,8 +38,53 @@ func (b *builder) bracket(remote *v1alpha1.Remote) *remotecluster.Bracket {
 		Clients:      b.deps.Clients,
 		Ownership:    ownership,
 		Teardown:     abi.Teardown(remote.Teardown),
+		Deletion:     b.deletion(remote),
 		Nested:       b.nested(remote.Name),
 	})
+}
+
+// What users read of a remote that keeps a deletion waiting: it tells both ways out.
+const (
+	waitingForGrace = "The remote cluster does not answer; it will be tried again until its unreachableGrace is over, and then given up with what runs on it. " +
+		"If it is gone for good, name it in the annotation " + v1alpha1.GoneAnnotation + " of the Stack."
+	waitingForWord = "The remote cluster does not answer; it will be tried again. " +
+		"If it is gone for good, name it in the annotation " + v1alpha1.GoneAnnotation + " of the Stack to give it up with what runs on it."
+)
+
+// deletion returns what counts as evidence of a remote's end, or nil if the Stack is not
+// being deleted.
+func (b *builder) deletion(remote *v1alpha1.Remote) *remotecluster.Deletion {
+	if b.stack.DeletionTimestamp == nil {
+		return nil
+	}
+	d := &remotecluster.Deletion{
+		Since:    b.stack.DeletionTimestamp.Time,
+		Now:      b.deps.Now,
+		Declared: slices.Contains(declaredGone(b.stack), remote.Name),
+		Grace:    graceOf(remote),
+		Waiting:  waitingForGrace,
+	}
+	if d.Grace <= 0 {
+		d.Waiting = waitingForWord
+	}
+	return d
+}
+
+// graceOf is how long a remote may be silent; 0 for ever.
+func graceOf(remote *v1alpha1.Remote) time.Duration {
+	if remote.UnreachableGrace == nil {
+		return v1alpha1.DefaultUnreachableGrace
+	}
+	return max(0, remote.UnreachableGrace.Duration)
+}
+
+// declaredGone returns the remotes that a human declared gone, as they were written.
+func declaredGone(stack *v1alpha1.Stack) []string {
+	names := strings.Split(stack.Annotations[v1alpha1.GoneAnnotation], ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
 }
 
 // nested returns the identities of the remotes that are declared within one, however deep.

@@ -51,6 +51,9 @@ func (s *structure) indexRemotes(found *findings) {
 		default:
 			found.addf(path+".teardown", "", "it must be Drain, Discard or Orphan")
 		}
+		if remote.UnreachableGrace != nil && remote.UnreachableGrace.Duration < 0 {
+			found.addf(path+".unreachableGrace", "", "it must not be negative; 0s waits for ever")
+		}
 	}
 }
 

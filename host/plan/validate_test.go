@@ -123,13 +123,14 @@ func TestInvalidStacks(t *testing.T) {
 		"Remotes": {
 			reason: "remotes are checked as nodes are",
 			spec: "root: a\nprovisioners: [{name: a, module: {ref: m}}]\nremotes: [" + remote + ", " + remote + ", {name: 'R', kubeconfigSecret: {name: s}}, " +
-				`{name: q, teardown: Never}, {name: p, within: x, kubeconfigSecret: {name: s}}]`,
+				`{name: q, teardown: Never, unreachableGrace: -1s}, {name: p, within: x, kubeconfigSecret: {name: s}}]`,
 			want: []string{
 				"remotes[1]: there is another remote named r",
 				`remotes[2]: the name "R" is not made of at most 63 lower-case letters, digits and dashes`,
 				`remotes[p].within: there is no remote named "x"`,
 				"remotes[q]: it does not say where its kubeconfig comes from: kubeconfigSecret",
 				"remotes[q].teardown: it must be Drain, Discard or Orphan",
+				"remotes[q].unreachableGrace: it must not be negative; 0s waits for ever",
 			},
 		},
 		"RemoteCycle": {

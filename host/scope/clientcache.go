@@ -41,6 +41,9 @@ type ClientCacheOptions struct {
 	MaxEntries int
 	// Policy is what kubeconfigs may hold.
 	Policy KubeconfigPolicy
+	// ProbeTimeout is how long [ClientCache.Reachable] waits for an answer; 0 means
+	// [DefaultProbeTimeout].
+	ProbeTimeout time.Duration
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -73,6 +76,9 @@ func NewClientCache(o ClientCacheOptions) *ClientCache {
 	}
 	if o.MaxEntries <= 0 {
 		o.MaxEntries = DefaultMaxEntries
+	}
+	if o.ProbeTimeout <= 0 {
+		o.ProbeTimeout = DefaultProbeTimeout
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -14,12 +14,17 @@ import (
 )
 
 const (
-	// probeTimeout is how long an API server may take to say its version. It is short
-	// because every node on the remote waits for it.
-	probeTimeout = 5 * time.Second
+	// DefaultProbeTimeout is how long an API server may take to say its version. It is short
+	// because a pass waits for it, in a deletion even twice: for the kubeconfig that the
+	// resolver finds, and for the one that is registered. Together they stay below 10 s.
+	DefaultProbeTimeout = 4 * time.Second
 	// probeMemo is how long an answer holds: the nodes of one pass and the passes of a
 	// burst of events share it.
 	probeMemo = 3 * time.Second
+	// probeRest is how many times as long as it took an answer holds at least. A cluster
+	// that hangs thus takes a quarter of the time of the worker that asks it, however
+	// often it is asked, and is seen again some 12 s after it recovered.
+	probeRest = 3
 	// maxVersionBytes bounds what is read of an answer that may be anything; a real one
 	// has some 300 bytes.
 	maxVersionBytes = 64 << 10
@@ -32,26 +37,30 @@ var ErrUnauthorized = errors.New("the cluster does not accept the credential")
 type probe struct {
 	mu     sync.Mutex
 	flight chan struct{} // closed when the request in flight has ended; nil if none is
-	at     time.Time
+	until  time.Time     // what is remembered holds until then
 	err    error
+	// answered and silent are described at [Connection.LastAnswer] and
+	// [Connection.SilentSince].
+	answered time.Time
+	silent   time.Time
 }
 
 // Reachable asks a cluster for its version, once in a few seconds for all callers, and
-// returns nil if it answered. An error that Is [ErrUnauthorized] says that it answered
+// returns nil if it answered. A cluster that takes long to say nothing is asked less often. An error that Is [ErrUnauthorized] says that it answered
 // and refuses the credential; the context's error that the caller ran out of time; any
 // other that the cluster does not answer as an API server. A cluster that forbids
 // /version to the identity has answered.
 func (c *ClientCache) Reachable(ctx context.Context, connection *Connection) error {
 	p := connection.probes
 	p.mu.Lock()
-	if !p.at.IsZero() && c.options.Now().Sub(p.at) < probeMemo {
+	if c.options.Now().Before(p.until) {
 		defer p.mu.Unlock()
 		return p.err
 	}
 	if p.flight == nil {
 		p.flight = make(chan struct{})
 		// The request serves every caller, so no single caller's end may cancel it.
-		go p.run(context.WithoutCancel(ctx), connection, c.options.Now, p.flight)
+		go p.run(context.WithoutCancel(ctx), connection, c.options, p.flight)
 	}
 	flight := p.flight
 	p.mu.Unlock()
@@ -66,14 +75,39 @@ func (c *ClientCache) Reachable(ctx context.Context, connection *Connection) err
 	}
 }
 
-func (p *probe) run(ctx context.Context, connection *Connection, now func() time.Time, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+func (p *probe) run(ctx context.Context, connection *Connection, o ClientCacheOptions, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, o.ProbeTimeout)
 	defer cancel()
+	asked := o.Now()
 	err := connection.version(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.err, p.at, p.flight = err, now(), nil
+	now := o.Now()
+	p.err, p.flight, p.until = err, nil, now.Add(max(probeMemo, probeRest*now.Sub(asked)))
+	switch {
+	case err == nil || errors.Is(err, ErrUnauthorized):
+		p.answered, p.silent = now, time.Time{}
+	case p.silent.IsZero():
+		p.silent = now
+	}
 	close(done)
+}
+
+// LastAnswer is when [ClientCache.Reachable] last had an answer, be it that the credential
+// is refused; zero if it never had one. It is known for this process and connection only.
+func (c *Connection) LastAnswer() time.Time {
+	c.probes.mu.Lock()
+	defer c.probes.mu.Unlock()
+	return c.probes.answered
+}
+
+// SilentSince is when [ClientCache.Reachable] first had no answer after the last one;
+// zero if it has not asked, or the cluster answers. It is known for this process and
+// connection only.
+func (c *Connection) SilentSince() time.Time {
+	c.probes.mu.Lock()
+	defer c.probes.mu.Unlock()
+	return c.probes.silent
 }
 
 // version asks for /version. What the server answered is in no error.

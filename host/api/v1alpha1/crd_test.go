@@ -34,7 +34,7 @@ spec:
   parameters: {gpu: false, podCIDR: 10.0.0.0/16, none: null, nested: {a: [1, null, "x"]}}
   remotes:
   - {name: workload, owned: true, teardown: Discard, kubeconfigSecret: {name: workload-kubeconfig}}
-  - {name: inner, within: workload, kubeconfigSecret: {name: inner, key: config}}
+  - {name: inner, within: workload, unreachableGrace: 1.5m, kubeconfigSecret: {name: inner, key: config}}
   root: all
   provisioners:
   - {name: all, serial: {children: [on-workload]}}
@@ -71,6 +71,7 @@ func TestCRDs(t *testing.T) {
 		require.NotEmpty(t, applied)
 	})
 	t.Run("Conditions", func(t *testing.T) { testConditions(t, api, namespace) })
+	t.Run("NewStatus", func(t *testing.T) { testNewStatus(t, api, namespace) })
 	t.Run("Status", func(t *testing.T) { testStatus(t, api, namespace) })
 }
 
@@ -110,6 +111,8 @@ func testAccepted(t *testing.T, api client.Client, namespace string) {
 	require.Equal(t, "workload", stack.Spec.Remotes[1].Within)
 	require.Equal(t, "value", stack.Spec.Remotes[0].KubeconfigSecret.Key, "the key has a default")
 	require.Equal(t, "Drain", stack.Spec.Remotes[1].Teardown, "so has the teardown")
+	require.Equal(t, v1alpha1.DefaultUnreachableGrace, stack.Spec.Remotes[0].UnreachableGrace.Duration, "and the grace, as the constant says")
+	require.Equal(t, 90*time.Second, stack.Spec.Remotes[1].UnreachableGrace.Duration)
 	require.Equal(t, "values.yaml", nodes["metrics"].Application.ValuesFrom[0].Key)
 
 	updated := stack.DeepCopy()
@@ -173,6 +176,10 @@ func testRefusedStacks(t *testing.T, api client.Client, namespace string) {
 		"NoSource":      {reason: "a remote has a kubeconfig", body: remotes("[{name: r}]"), want: "a remote must say where its kubeconfig comes from: kubeconfigSecret"},
 		"TwoRemotes":    {reason: "a remote is declared once", body: remotes("[{name: r, kubeconfigSecret: {name: s}}, {name: r, kubeconfigSecret: {name: t}}]"), want: "spec.remotes[1]: Duplicate value"},
 		"Teardown":      {reason: "policies are known", body: remotes("[{name: r, teardown: Maybe, kubeconfigSecret: {name: s}}]"), want: `supported values: "Drain", "Discard", "Orphan"`},
+		"Grace":         {reason: "a text that is no duration would break the list of all", body: remotes("[{name: r, unreachableGrace: soon, kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
+		"GraceEmpty":    {reason: "nothing is no duration", body: remotes("[{name: r, unreachableGrace: '', kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
+		"GraceNegative": {reason: "nothing ends before it begins", body: remotes("[{name: r, unreachableGrace: -1m, kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
+		"GraceHuge":     {reason: "what does not fit into a duration is none", body: remotes("[{name: r, unreachableGrace: 9999999h, kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
 		"EmptyRef":      {reason: "a leaf names something", body: stack("{name: a, module: {ref: ''}}"), want: "spec.provisioners[0].module.ref"},
 		"EmptyWhen":     {reason: "a condition says something", body: stack("{name: a, conditional: {when: '', child: a}}"), want: "spec.provisioners[0].conditional.when"},
 		"ValuesKind":    {reason: "values come from two kinds", body: stack("{name: a, application: {ref: x, valuesFrom: [{kind: Pod, name: p}]}}"), want: `supported values: "ConfigMap", "Secret"`},
@@ -197,6 +204,8 @@ func testRefusedOthers(t *testing.T, api client.Client) {
 		"Capability":      {reason: "capabilities are known", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: [http_get]}}`, want: "spec.grant.capabilities[0]: Unsupported value"},
 		"Grant":           {reason: "an admin says what is granted, even if nothing", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: []}`, want: "spec.grant: Required value"},
 		"Verb":            {reason: "verbs are known", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: [], kube: [{apiGroup: "", kinds: [Pod], verbs: [watch], namespaces: []}]}}`, want: "Unsupported value"},
+		"Poll":            {reason: "a text that is no duration would break the list of all", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: []}, pollInterval: often}`, want: "spec.pollInterval"},
+		"Timeout":         {reason: "likewise", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: []}, limits: {timeout: ""}}`, want: "spec.limits.timeout"},
 		"Application":     {reason: "a whole application is accepted", kind: "Application", body: `spec: {versions: [{version: 1.0.0, repo: "oci://r.example.com/charts", chart: c, values: {a: null}}]}`},
 		"Repo":            {reason: "repositories are OCI or HTTP", kind: "Application", body: `spec: {versions: [{version: 1.0.0, repo: "file:///etc", chart: c}]}`, want: "spec.versions[0].repo"},
 		"NoVersions":      {reason: "there is a version", kind: "Application", body: `spec: {versions: []}`, want: "spec.versions"},
@@ -212,6 +221,14 @@ func testRefusedOthers(t *testing.T, api client.Client) {
 			require.ErrorContains(t, err, tc.want, tc.reason)
 		})
 	}
+}
+
+// testNewStatus: an object that nobody has looked at yet says so, for tools that take one
+// without a status for finished.
+func testNewStatus(t *testing.T, api client.Client, namespace string) {
+	var stack v1alpha1.Stack
+	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "demo"}, &stack))
+	require.Equal(t, v1alpha1.StackStatus{ObservedGeneration: -1}, stack.Status)
 }
 
 // testStatus proves that facts of any shape survive in the status, and that a write to

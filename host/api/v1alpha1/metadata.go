@@ -1,14 +1,27 @@
 package v1alpha1
 
+import "time"
+
 // The names that Caisson puts on objects.
 const (
 	// StackFinalizer keeps a Stack until everything that it made is gone.
 	StackFinalizer = "caisson.dev/stack"
 	// RetryAnnotation wakes a parked Stack when its value changes.
 	RetryAnnotation = "caisson.dev/retry"
+	// GoneAnnotation is a human's word that remotes are gone for good: the names of declared
+	// remotes, separated by commas. It counts while the Stack is being deleted only, where
+	// it ends the wait for clusters that nobody will ever reach again: they are not asked
+	// any more, even if they would answer, what was recorded of them is dropped, and what
+	// may still run there is left. Names that the spec does not declare are ignored.
+	GoneAnnotation = "caisson.dev/gone"
 	// FieldManager is the server-side apply manager of everything that Caisson writes.
 	FieldManager = "caisson"
 )
+
+// DefaultUnreachableGrace is how long a deletion waits for a remote that does not answer
+// if the remote does not say. It is longer than the restart of a control plane takes, and
+// shorter than anybody waits for a deletion without looking.
+const DefaultUnreachableGrace = 15 * time.Minute
 
 // The condition types of a Stack.
 const (

@@ -46,6 +46,10 @@ type ModuleSpec struct {
 	// PollInterval is how often a tag is resolved again; 5m if empty. A reference by
 	// digest is never resolved again.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}(\.[0-9]{1,6})?h)?([0-9]{1,6}(\.[0-9]{1,6})?m)?([0-9]{1,6}(\.[0-9]{1,6})?s)?([0-9]{1,6}ms)?$`
 	PollInterval *metav1.Duration `json:"pollInterval,omitempty"`
 	// PullSecret names a Secret of type kubernetes.io/dockerconfigjson.
 	// +optional
@@ -138,6 +142,10 @@ type SecretGrant struct {
 type ModuleLimits struct {
 	// Timeout is the longest time for one call.
 	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}(\.[0-9]{1,6})?h)?([0-9]{1,6}(\.[0-9]{1,6})?m)?([0-9]{1,6}(\.[0-9]{1,6})?s)?([0-9]{1,6}ms)?$`
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// Memory is the most linear memory that a call may use.
 	// +optional

@@ -40,6 +40,9 @@ type StackList struct {
 // allows, as it does for a rule that looks for second parents or cycles. Those are found
 // by host/plan, which names the nodes.
 
+// Durations have a pattern, because a text that Go does not take for one would fail the
+// list of all objects of the kind and not only that of one.
+
 // StackSpec is the desired tree.
 //
 // +kubebuilder:validation:XValidation:rule="self.provisioners.exists(p, p.name == self.root)",message="root must name one of the provisioners"
@@ -102,6 +105,19 @@ type Remote struct {
 	// +kubebuilder:default=Drain
 	// +kubebuilder:validation:Enum=Drain;Discard;Orphan
 	Teardown string `json:"teardown,omitempty"`
+	// UnreachableGrace is how long the deletion of the Stack waits for a remote that does
+	// not answer, from its beginning or from the last answer; a cluster that refuses the
+	// credential has answered. After that the remote counts as gone: its records are
+	// dropped, and what may still run there is left. 0s waits for ever, that is until the
+	// remote answers or the annotation caisson.dev/gone names it. For a remote with the
+	// teardown Discard, whose cluster goes anyway, a minute or two may be enough.
+	// +optional
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}(\.[0-9]{1,6})?h)?([0-9]{1,6}(\.[0-9]{1,6})?m)?([0-9]{1,6}(\.[0-9]{1,6})?s)?([0-9]{1,6}ms)?$`
+	UnreachableGrace *metav1.Duration `json:"unreachableGrace,omitempty"`
 	// KubeconfigSecret names a Secret in the namespace of the Stack; if within is set, in the
 	// namespace of the same name on that remote.
 	// +optional
@@ -156,6 +172,12 @@ type StackStatus struct {
 	// +optional
 	// +listType=set
 	Retained []string `json:"retained,omitempty"`
+	// Abandoned is what a deletion gave up because its cluster is gone: remotes, with the
+	// evidence, and the releases that were recorded there and were not removed. It is
+	// filled while the Stack is being deleted.
+	// +optional
+	// +listType=set
+	Abandoned []string `json:"abandoned,omitempty"`
 	// Parked is set while nothing will happen before somebody acts.
 	// +optional
 	Parked *Parked `json:"parked,omitempty"`

@@ -52,6 +52,9 @@ type Options struct {
 	Ownership Ownership
 	// Teardown is how what runs on the remote is removed; Drain if empty.
 	Teardown abi.Teardown
+	// Deletion is set while the owner is being deleted, and nil otherwise. Without it only
+	// the resolver's evidence counts.
+	Deletion *Deletion
 	// Nested identifies the remotes that are declared on this one, however deep. While
 	// one of them is in use, a deletion visits the nodes of this one too, though nothing
 	// was ever installed on this one itself.
@@ -67,6 +70,8 @@ type Bracket struct {
 	mu    sync.Mutex
 	nodes []*node
 	pass  *pass
+	// evidence is that of the current or last pass.
+	evidence Evidence
 }
 
 // New returns the bracket of a remote, at the beginning of a pass.
@@ -93,7 +98,7 @@ func (b *Bracket) On(name string, child provisioner.Provisioner) provisioner.Pro
 func (b *Bracket) Begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pass = newPass()
+	b.pass, b.evidence = newPass(), EvidenceNone
 }
 
 // Finish ends a deletion pass and must not be called in another one. If the bracket

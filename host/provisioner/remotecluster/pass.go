@@ -3,6 +3,7 @@ package remotecluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -30,12 +31,30 @@ type pass struct {
 
 // resolution is what the resolver and the cluster said.
 type resolution struct {
+	attempt
+
 	// connection is set if the remote can be used.
 	connection *scope.Connection
-	// gone says that there is evidence of the remote's end.
-	gone bool
-	// err says why there is no connection.
+	// evidence is that of the remote's end.
+	evidence Evidence
+}
+
+// attempt is how one way to the remote ended.
+type attempt struct {
+	// asked is the cluster that was asked; nil if it did not come to that.
+	asked *scope.Connection
+	// err says why the remote cannot be used.
 	err error
+}
+
+// failed is a resolution that did not come to asking.
+func failed(err error) resolution { return resolution{attempt: attempt{err: err}} }
+
+// gone is a resolution with evidence of the remote's end.
+func gone(why Evidence, cause error) resolution {
+	found := failed(provisioner.Retry(abi.ReasonRemoteGone, "").WithCause(cause))
+	found.evidence = why
+	return found
 }
 
 // remnant is what a removal has to work with.
@@ -44,7 +63,7 @@ type remnant struct {
 	connection *scope.Connection
 	// unused says that nothing can ever have been installed.
 	unused bool
-	// cause is why the state is pending, where that is more than waiting.
+	// cause is why the state is pending, where what runs on the remote cannot tell.
 	cause error
 	// err says that the rest could not be found out.
 	err error
@@ -54,7 +73,7 @@ func newPass() *pass {
 	// A question whose answer panicked has these for the other nodes.
 	broken := provisioner.Retry(abi.ReasonUnexpected, "another node of the pass broke off while it looked the remote up")
 	return &pass{
-		resolution:   resolution{err: broken},
+		resolution:   failed(broken),
 		registration: broken,
 		remnant:      remnant{err: broken},
 		removed:      map[*node]bool{},
@@ -104,46 +123,52 @@ func (p *pass) removedAll(nodes []*node) bool {
 
 func (b *Bracket) resolve(ctx context.Context, enclosing scope.Scope) resolution {
 	if err := provisioner.Interrupted(ctx); err != nil {
-		return resolution{err: err}
+		return failed(err)
 	}
 	if b.id == (scope.ResourceIdentifier{}) {
-		return resolution{err: provisioner.Retry(abi.ReasonUnexpected, "the resolver does not say which remote it finds")}
+		return failed(provisioner.Retry(abi.ReasonUnexpected, "the resolver does not say which remote it finds"))
+	}
+	if b.declared() {
+		return gone(EvidenceDeclared, fmt.Errorf("remote %s was declared gone: %w", b.id.Path, provisioner.ErrNotFound))
 	}
 	if enclosing.State() == abi.ScopeGone {
-		return resolution{err: provisioner.Retry(abi.ReasonRemoteGone, "the cluster that remote "+b.id.Path+" is found through is gone")}
+		return failed(provisioner.Retry(abi.ReasonRemoteGone, "the cluster that remote "+b.id.Path+" is found through is gone"))
 	}
 	kubeconfig, err := b.options.Remote.Config(ctx)
 	switch {
 	case errors.Is(err, provisioner.ErrNotFound):
-		return resolution{gone: true, err: provisioner.Retry(abi.ReasonRemoteGone, "").WithCause(err)}
+		return gone(EvidenceResolved, err)
 	case err != nil:
-		return resolution{err: provisioner.OrRetry(provisioner.Settle(ctx, err), abi.ReasonUnexpected)}
+		return failed(provisioner.OrRetry(provisioner.Settle(ctx, err), abi.ReasonUnexpected))
 	case kubeconfig == nil:
-		return resolution{err: provisioner.Yield(abi.ReasonRemotePending, "the resolver returned no kubeconfig")}
+		return failed(provisioner.Yield(abi.ReasonRemotePending, "the resolver returned no kubeconfig"))
 	}
-	connection, err := b.connect(ctx, kubeconfig)
-	return resolution{connection: connection, err: err}
+	found := resolution{attempt: b.connect(ctx, kubeconfig)}
+	if found.err == nil {
+		found.connection = found.asked
+	}
+	return found
 }
 
-// connect returns a connection to a cluster that answers, or why there is none.
-func (b *Bracket) connect(ctx context.Context, kubeconfig *clientcmdapi.Config) (*scope.Connection, error) {
+// connect asks a cluster whether it answers.
+func (b *Bracket) connect(ctx context.Context, kubeconfig *clientcmdapi.Config) attempt {
 	connection, err := b.options.Clients.Remote(kubeconfig)
 	if err != nil {
-		return nil, refused(err)
+		return attempt{err: refused(err)}
 	}
 	err = b.options.Clients.Reachable(ctx, connection)
 	if err == nil {
-		return connection, nil
+		return attempt{asked: connection}
 	}
 	if stop := provisioner.Interrupted(ctx); stop != nil {
-		return nil, stop
+		return attempt{asked: connection, err: stop}
 	}
 	if errors.Is(err, scope.ErrUnauthorized) {
 		// A Retry and not a request to the user: while a cluster comes up it may refuse for
 		// a moment what it will accept.
-		return nil, provisioner.Retry(abi.ReasonForbidden, "").WithCause(err)
+		return attempt{asked: connection, err: provisioner.Retry(abi.ReasonForbidden, "").WithCause(err)}
 	}
-	return nil, provisioner.Yield(abi.ReasonRemoteUnreachable, "").WithCause(err)
+	return attempt{asked: connection, err: provisioner.Yield(abi.ReasonRemoteUnreachable, "").WithCause(err)}
 }
 
 // refused maps the error of a kubeconfig that no client can be made of.
@@ -161,46 +186,6 @@ func (b *Bracket) register(ctx context.Context, connection *scope.Connection) er
 	}
 	err := b.options.Clusters.Register(ctx, b.id, connection.Kubeconfig())
 	return provisioner.OrRetry(provisioner.Settle(ctx, err), abi.ReasonRegistrationFailed)
-}
-
-func (b *Bracket) remains(ctx context.Context, found resolution, enclosing scope.Scope) remnant {
-	if found.gone {
-		return remnant{state: abi.ScopeGone}
-	}
-	if found.connection != nil {
-		return remnant{state: abi.ScopeReady, connection: found.connection}
-	}
-	if err := provisioner.Interrupted(ctx); err != nil {
-		return remnant{err: err}
-	}
-	stored, err := b.stored(ctx, b.id)
-	if err != nil {
-		return remnant{err: err}
-	}
-	if stored != nil {
-		if connection, err := b.connect(ctx, stored); err == nil {
-			return remnant{state: abi.ScopeReady, connection: connection}
-		}
-	}
-	if stored == nil {
-		used, err := b.used(ctx)
-		if err != nil {
-			return remnant{err: err}
-		}
-		if !used {
-			return remnant{unused: true}
-		}
-	}
-	if enclosing.State() == abi.ScopeGone {
-		// Where the remote would be found is gone for good, and what was recorded of the
-		// remote does not answer: nobody can ever reach it again.
-		return remnant{state: abi.ScopeGone}
-	}
-	left := remnant{state: abi.ScopePending}
-	if provisioner.OutcomeOf(found.err).Class != abi.Yield {
-		left.cause = found.err
-	}
-	return left
 }
 
 // used reports whether something was installed on the remote, or on one inside it.
