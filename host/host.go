@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -64,9 +60,6 @@ type Options struct {
 // memoSize is how many module calls are remembered: 128 nodes of 128 busy Stacks.
 const memoSize = 16384
 
-// digestKeyName is the Secret that holds the key of secret digests.
-const digestKeyName = "caisson-digest-key"
-
 // RunWorkerIfRequested turns the process into a sandbox worker if it was started as one,
 // and does not return then. An embedder calls it first in main.
 func RunWorkerIfRequested() { sandbox.RunWorkerIfRequested() }
@@ -85,107 +78,96 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Metrics == nil {
 		o.Metrics = metrics.Registry
 	}
-	logger := slog.New(logr.ToSlogHandler(o.Logger))
-	own, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
-	if err != nil {
-		return fmt.Errorf("make the operator's own client: %w", err)
-	}
-	key, err := digestKey(ctx, own, o.Namespace)
+	p, err := newParts(ctx, mgr, o)
 	if err != nil {
 		return err
 	}
-	box, err := sandbox.New(sandbox.Options{
+	if err := p.add(mgr, o); err != nil {
+		return errors.Join(err, p.box.Close())
+	}
+	return nil
+}
+
+// parts are what a host is made of.
+type parts struct {
+	own       client.Client
+	key       []byte
+	artifacts *registry.Client
+	driver    *helm.Driver
+	counters  *controller.Metrics
+	// box comes last, because it has processes that must be ended.
+	box *sandbox.Sandbox
+}
+
+func newParts(ctx context.Context, mgr ctrl.Manager, o Options) (*parts, error) {
+	logger := slog.New(logr.ToSlogHandler(o.Logger))
+	p := &parts{}
+	var err error
+	if p.own, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()}); err != nil {
+		return nil, fmt.Errorf("make the operator's own client: %w", err)
+	}
+	if p.key, err = digestKey(ctx, p.own, o.Namespace); err != nil {
+		return nil, err
+	}
+	if p.artifacts, err = registry.New(registry.Options{
+		CacheDir: filepath.Join(o.CacheDir, "artifacts"), PlainHTTPHosts: o.PlainHTTPHosts, Logger: logger.With("part", "registry"),
+	}); err != nil {
+		return nil, fmt.Errorf("make the registry client: %w", err)
+	}
+	if p.driver, err = helm.New(helm.Options{
+		Namespace: o.Namespace, Client: p.own, CacheDir: filepath.Join(o.CacheDir, "charts"),
+		PlainHTTP: o.PlainHTTPHosts, Logger: o.Logger.WithName("helm"),
+	}); err != nil {
+		return nil, fmt.Errorf("make the helm driver: %w", err)
+	}
+	if p.counters, err = controller.NewMetrics(o.Metrics); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	if p.box, err = sandbox.New(sandbox.Options{
 		Worker: o.Worker, CacheDir: filepath.Join(o.CacheDir, "native"), Limits: o.Limits,
 		MaxWorkers: o.MaxWorkers, Logger: logger.With("part", "sandbox"),
-	})
-	if err != nil {
-		return fmt.Errorf("make the sandbox: %w", err)
+	}); err != nil {
+		return nil, fmt.Errorf("make the sandbox: %w", err)
 	}
-	artifacts, err := registry.New(registry.Options{
-		CacheDir: filepath.Join(o.CacheDir, "artifacts"), PlainHTTPHosts: o.PlainHTTPHosts, Logger: logger.With("part", "registry"),
-	})
-	if err != nil {
-		return fmt.Errorf("make the registry client: %w", err)
-	}
-	driver, err := helm.New(helm.Options{
-		Namespace: o.Namespace, Client: own, CacheDir: filepath.Join(o.CacheDir, "charts"),
-		PlainHTTP: o.PlainHTTPHosts, Logger: o.Logger.WithName("helm"),
-	})
-	if err != nil {
-		return fmt.Errorf("make the helm driver: %w", err)
-	}
-	if err := mgr.Add(closeAtEnd{driver: driver, box: box}); err != nil {
-		return fmt.Errorf("add the end of the host: %w", err)
-	}
-	counters, err := controller.NewMetrics(o.Metrics)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	modules := controller.NewModules(mgr.GetClient(), counters, time.Now)
-	if err := setupModules(mgr, o, own, artifacts, box, modules); err != nil {
-		return err
-	}
-	clients := scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs})
-	memo := module.NewMemo(memoSize)
-	state := controller.NewStateStore(own, o.Namespace)
-	events := mgr.GetEventRecorder("caisson")
-	p := &planner{
-		cache: plan.NewCache(0), state: state,
-		dependencies: plan.Dependencies{
-			Driver: driver, Clients: clients, Catalogue: controller.NewCatalogue(mgr.GetClient()), Modules: modules,
-			Memo: memo, Events: controller.ModuleEvents(events), SecretKey: key,
-		},
-	}
-	stacks := &controller.StackReconciler{
-		Client: mgr.GetClient(), Planner: p, Tenants: tenants{clients}, Memory: memo, Inventory: driver, State: state,
-		Events: events, Metrics: counters, Wakes: controller.NewWakes(), Index: controller.NewInputIndex(),
-		DefaultServiceAccount: o.DefaultServiceAccount, Resync: o.Resync,
-	}
-	if err := controller.SetupStack(mgr, stacks, driver); err != nil {
-		return fmt.Errorf("set up the stack controller: %w", err)
-	}
-	return nil
+	return p, nil
 }
 
-func setupModules(mgr ctrl.Manager, o Options, own client.Client, artifacts *registry.Client, box *sandbox.Sandbox, modules *controller.Modules) error {
-	reconciler := &controller.ModuleReconciler{
+// add gives the parts to controllers, and those to the manager.
+func (p *parts) add(mgr ctrl.Manager, o Options) error {
+	modules := controller.NewModules(mgr.GetClient(), p.counters, time.Now)
+	if err := controller.SetupModule(mgr, &controller.ModuleReconciler{
 		Client: mgr.GetClient(), Modules: modules,
-		Source: &source{artifacts: artifacts, secrets: own},
-		Loader: &loader{box: box, limits: o.Limits},
-	}
-	if err := controller.SetupModule(mgr, reconciler); err != nil {
+		Source: &source{artifacts: p.artifacts, secrets: p.own},
+		Loader: &loader{box: p.box, limits: o.Limits},
+	}); err != nil {
 		return fmt.Errorf("set up the module controller: %w", err)
 	}
+	if err := controller.SetupStack(mgr, p.stacks(mgr, o, modules), p.driver); err != nil {
+		return fmt.Errorf("set up the stack controller: %w", err)
+	}
+	if err := mgr.Add(closeAtEnd{driver: p.driver, box: p.box}); err != nil {
+		return fmt.Errorf("add the end of the host: %w", err)
+	}
 	return nil
 }
 
-// digestKey reads the key of secret digests, or makes it. It lives as long as the
-// installation, so that an unchanged secret keeps its digest over restarts.
-func digestKey(ctx context.Context, own client.Client, namespace string) ([]byte, error) {
-	const entry, size = "key", 32
-	key := make([]byte, size)
-	if _, err := rand.Read(key); err != nil {
-		return nil, fmt.Errorf("make the key of secret digests: %w", err)
+func (p *parts) stacks(mgr ctrl.Manager, o Options, modules *controller.Modules) *controller.StackReconciler {
+	clients := scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs})
+	memo := module.NewMemo(memoSize)
+	state := controller.NewStateStore(p.own, o.Namespace)
+	events := mgr.GetEventRecorder("caisson")
+	return &controller.StackReconciler{
+		Client: mgr.GetClient(), Tenants: tenants{clients}, Memory: memo, Inventory: p.driver, State: state,
+		Events: events, Metrics: p.counters, Wakes: controller.NewWakes(), Index: controller.NewInputIndex(),
+		DefaultServiceAccount: o.DefaultServiceAccount, Resync: o.Resync,
+		Planner: &planner{
+			cache: plan.NewCache(0), state: state,
+			dependencies: plan.Dependencies{
+				Driver: p.driver, Clients: clients, Catalogue: controller.NewCatalogue(mgr.GetClient()), Modules: modules,
+				Memo: memo, Events: controller.ModuleEvents(events), SecretKey: p.key,
+			},
+		},
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: digestKeyName},
-		Data:       map[string][]byte{entry: key},
-	}
-	err := own.Create(ctx, secret)
-	if err == nil {
-		return key, nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("make secret %s/%s: %w", namespace, digestKeyName, err)
-	}
-	existing := &corev1.Secret{}
-	if err := own.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
-		return nil, fmt.Errorf("read secret %s/%s: %w", namespace, digestKeyName, err)
-	}
-	if len(existing.Data[entry]) != size {
-		return nil, fmt.Errorf("secret %s/%s does not hold a key of %d bytes; delete it to have a new one made", namespace, digestKeyName, size)
-	}
-	return existing.Data[entry], nil
 }
 
 // closeTimeout is how long running Helm actions may take to end: less than the 30 s that
