@@ -80,6 +80,7 @@ type world struct {
 	nodes     []plan.Result
 	facts     map[string]json.RawMessage
 	installed []cd.Installed
+	abandoned []string
 
 	planErr, tenantErr, listErr, dropErr error
 	// provision and deprovision are what the tree does; nil is OK.
@@ -259,6 +260,9 @@ func (f *fakeTree) Results() []plan.Result { return f.nodes }
 
 // Facts implements Tree.
 func (f *fakeTree) Facts() map[string]json.RawMessage { return f.facts }
+
+// Abandoned implements Tree.
+func (f *fakeTree) Abandoned() []string { return f.abandoned }
 
 func result(path, kind, state, reason string) plan.Result {
 	name := path

@@ -105,7 +105,7 @@ func (r *StackReconciler) bringUp(ctx context.Context, stack *v1alpha1.Stack, in
 // A Stack whose spec makes no tree may go if nothing of it is installed, and otherwise
 // waits for a spec that does.
 func (r *StackReconciler) takeDown(ctx context.Context, stack *v1alpha1.Stack, inputs *inputSet) (passResult, error) {
-	result := passResult{deleting: true, retained: stack.Status.Retained}
+	result := passResult{deleting: true, retained: stack.Status.Retained, abandoned: stack.Status.Abandoned}
 	installed, err := r.Inventory.List(ctx, ownerOf(stack))
 	if err != nil {
 		return result, provisioner.Retry(abi.ReasonUnexpected, "list what is installed").WithCause(err)
@@ -119,7 +119,7 @@ func (r *StackReconciler) takeDown(ctx context.Context, stack *v1alpha1.Stack, i
 		return result, err
 	}
 	err = r.walk(ctx, stack, tree.Deprovision)
-	result.nodes, result.facts = tree.Results(), factsOf(tree)
+	result.nodes, result.facts, result.abandoned = tree.Results(), factsOf(tree), tree.Abandoned()
 	return result, err
 }
 

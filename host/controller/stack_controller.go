@@ -33,6 +33,9 @@ type Tree interface {
 	Results() []plan.Result
 	// Facts are what the nodes have published, in this pass or before.
 	Facts() map[string]json.RawMessage
+	// Abandoned names what was given up on remotes that are gone for good, together with
+	// what the status already says of it; safe to show to users.
+	Abandoned() []string
 }
 
 // Planner turns a Stack into a tree. An error is one of the provisioner's, and names
@@ -167,7 +170,11 @@ func (r *StackReconciler) deprovision(ctx context.Context, stack *v1alpha1.Stack
 	if err := r.writeStatus(ctx, stack, nextStatus(stack, result)); err != nil {
 		return ctrl.Result{}, err
 	}
-	r.Events.Eventf(stack, nil, "Normal", v1alpha1.ReasonDeprovisioned, "Deprovision", "%s", farewell(stack.Status.Retained))
+	kind := "Normal"
+	if len(result.abandoned) > 0 {
+		kind = "Warning"
+	}
+	r.Events.Eventf(stack, nil, kind, v1alpha1.ReasonDeprovisioned, "Deprovision", "%s", clip(farewell(result)))
 	before := stack.DeepCopy()
 	controllerutil.RemoveFinalizer(stack, v1alpha1.StackFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -246,7 +253,10 @@ func (r *StackReconciler) recordTransition(stack *v1alpha1.Stack, before *v1alph
 		if result.outcome.Headline.Disposition >= abi.Retry {
 			kind = "Warning"
 		}
-		r.Events.Eventf(stack, nil, kind, next.Reason, "Reconcile", "%s", next.Message)
+		r.Events.Eventf(stack, nil, kind, next.Reason, "Reconcile", "%s", clip(next.Message))
+	}
+	if len(stack.Status.Abandoned) > len(before.Abandoned) {
+		r.Events.Eventf(stack, nil, "Warning", eventAbandoned, "Deprovision", "%s", clip(givenUp(stack.Status.Abandoned)))
 	}
 }
 

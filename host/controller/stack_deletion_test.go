@@ -57,6 +57,29 @@ func TestCase110Deletion(t *testing.T) {
 		w.events[len(w.events)-1])
 }
 
+// What had to be given up on a cluster that is gone is told when it happens, stays in the
+// status, and is the last word.
+func TestAbandonedIsTold(t *testing.T) {
+	w := newWorld(t, newDeletedStack(t))
+	w.abandoned = []string{"remote workload, which was declared gone"}
+	w.deprovision = returns(provisioner.Yield(abi.ReasonApplicationDeleting, secretText))
+	w.reconcile()
+	require.Equal(t, w.abandoned, w.stack().Status.Abandoned)
+	told := "Warning Abandoned Deprovision: Given up, and possibly still running: remote workload, which was declared gone"
+	require.Contains(t, w.events, told)
+
+	w.events = nil
+	w.reconcile()
+	require.NotContains(t, w.events, told, "once")
+
+	w.deprovision = nil
+	w.reconcile()
+	require.True(t, w.gone())
+	require.Equal(t,
+		"Warning Deprovisioned Deprovision: Everything that could be reached is gone. Given up, and possibly still running: remote workload, which was declared gone.",
+		w.events[len(w.events)-1])
+}
+
 // Case 111: with only foreign finalizers left there is nothing to do.
 func TestCase111ForeignFinalizers(t *testing.T) {
 	stack := newDeletedStack(t)

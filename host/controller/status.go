@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,10 +25,12 @@ type passResult struct {
 	deleting bool
 	// retained is what a deletion leaves; only of a deprovision.
 	retained []string
-	nodes    []plan.Result
-	facts    map[string]apiextensionsv1.JSON
-	inputs   []v1alpha1.InputRecord
-	now      metav1.Time
+	// abandoned is what a deletion gave up on remotes that are gone for good.
+	abandoned []string
+	nodes     []plan.Result
+	facts     map[string]apiextensionsv1.JSON
+	inputs    []v1alpha1.InputRecord
+	now       metav1.Time
 }
 
 // nextStatus is pure: the status after a pass, from the status before it. It does not
@@ -41,6 +44,7 @@ func nextStatus(stack *v1alpha1.Stack, r passResult) v1alpha1.StackStatus {
 	status.Summary = summarize(status.Nodes)
 	status.Facts = r.facts
 	status.Retained = r.retained
+	status.Abandoned = r.abandoned
 	status.Inputs = r.inputs
 	status.InputsDigest = inputsDigest(r.inputs)
 	status.Parked = nextParked(stack, r, status.InputsDigest)
@@ -119,7 +123,7 @@ func phaseOf(r passResult) string {
 func messageOf(o provisioner.Outcome, r passResult) string {
 	switch {
 	case o.OK() && r.deleting:
-		return farewell(r.retained)
+		return farewell(r)
 	case o.OK():
 		return "Every node is as desired."
 	case o.Headline.Path == "":
@@ -201,11 +205,39 @@ func retainedOf(known []string, installed []cd.Installed) []string {
 }
 
 // farewell is the last word on a Stack.
-func farewell(retained []string) string {
-	if len(retained) == 0 {
-		return "Everything that the Stack made is gone."
+func farewell(r passResult) string {
+	words := "Everything that the Stack made is gone"
+	if len(r.abandoned) > 0 {
+		words = "Everything that could be reached is gone. " + givenUp(r.abandoned)
 	}
-	return "Everything that the Stack made is gone, except what is kept on purpose: " + strings.Join(retained, ", ") + "."
+	if len(r.retained) > 0 {
+		words += ", except what is kept on purpose: " + strings.Join(r.retained, ", ")
+	}
+	return words + "."
+}
+
+// givenUp says what may still run on remotes that are gone for good.
+func givenUp(abandoned []string) string {
+	return "Given up, and possibly still running: " + strings.Join(abandoned, ", ")
+}
+
+// eventAbandoned is the reason of the event that says so.
+const eventAbandoned = "Abandoned"
+
+// maxNote is what the API server accepts as the note of an event.
+const maxNote = 1024
+
+// clip shortens a text to what fits an event.
+func clip(text string) string {
+	const ellipsis = "…"
+	if len(text) <= maxNote {
+		return text
+	}
+	cut := maxNote - len(ellipsis)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + ellipsis
 }
 
 // suspendedStatus is the status of a Stack that is told to rest. Nodes and inputs stay

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
@@ -393,8 +394,19 @@ func TestParkedSince(t *testing.T) {
 func TestRetained(t *testing.T) {
 	got := retainedOf([]string{"CRD b", "Namespace a"}, []cd.Installed{{Retained: []string{"Namespace c", "CRD b"}}, {}})
 	require.Equal(t, []string{"CRD b", "Namespace a", "Namespace c"}, got, "sorted, each once")
-	require.Equal(t, "Everything that the Stack made is gone.", farewell(nil))
-	require.Contains(t, farewell(got), "CRD b, Namespace a, Namespace c.")
+	require.Equal(t, "Everything that the Stack made is gone.", farewell(passResult{}))
+	require.Contains(t, farewell(passResult{retained: got}), "CRD b, Namespace a, Namespace c.")
+	require.Equal(t,
+		"Everything that could be reached is gone. Given up, and possibly still running: remote a, except what is kept on purpose: CRD b, Namespace a, Namespace c.",
+		farewell(passResult{retained: got, abandoned: []string{"remote a"}}))
+}
+
+func TestNotesFitEvents(t *testing.T) {
+	require.Equal(t, "short", clip("short"))
+	long := clip(strings.Repeat("é", maxNote))
+	require.LessOrEqual(t, len(long), maxNote)
+	require.True(t, utf8.ValidString(long), "no letter is cut in half")
+	require.True(t, strings.HasSuffix(long, "é…"))
 }
 
 func TestFactsAreSpelledAsTheServerDoes(t *testing.T) {

@@ -213,7 +213,8 @@ func TestARemoteThatHangs(t *testing.T) {
 	const budget = 10 * time.Second // what a pass may take at most
 	p := newPlatform(t, nestedPlatform)
 	require.True(t, p.pass(t.Context(), t, "up").OK())
-	moved := newSite(t) // the kubeconfig is replaced, and leads to one that hangs as well
+	p.connect(200 * time.Millisecond) // enough for one that never answers
+	moved := newSite(t)               // the kubeconfig is replaced, and leads to one that hangs as well
 	for _, s := range []*site{p.workload, p.inner, moved} {
 		s.set(func(s *site) { s.hangs = true })
 	}

@@ -75,5 +75,18 @@ func (f *findings) terminal() error {
 		return nil
 	}
 	sort.SliceStable(all, func(i, j int) bool { return all[i].Path < all[j].Path })
-	return provisioner.Terminal(reason, "").WithCause(&InvalidError{Findings: all})
+	invalid := &InvalidError{Findings: all}
+	sentence, _ := abi.HostSentence(reason)
+	return provisioner.Terminal(reason, "").WithCause(invalid).WithSentence(sentence + " " + clipSentence(invalid.Error()) + ".")
+}
+
+// maxSentence bounds what a condition shows of the findings: conditions hold 32 KiB, and
+// a terminal far less.
+const maxSentence = 1024
+
+func clipSentence(text string) string {
+	if len(text) <= maxSentence {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSentence], "") + "…"
 }

@@ -138,10 +138,15 @@ func newPlatform(t *testing.T, spec string) *platform {
 	stack := parseStack(t, spec)
 	p := &platform{world: newWorld(t, stack), stack: stack, workload: newSite(t), inner: newSite(t), workloads: map[string]string{}}
 	p.clock = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	p.clients = scope.NewClientCache(scope.ClientCacheOptions{Now: p.now, IdleTimeout: 1000 * time.Hour, ProbeTimeout: 200 * time.Millisecond})
+	p.connect(scope.DefaultProbeTimeout)
 	p.workload.secrets["inner-kubeconfig"] = kubeconfigOf(t, p.inner.Server)
 	p.kubeconfig(t, kubeconfigOf(t, p.workload.Server))
 	return p
+}
+
+// connect forgets all connections; those to come have so long to answer.
+func (p *platform) connect(probe time.Duration) {
+	p.clients = scope.NewClientCache(scope.ClientCacheOptions{Now: p.now, IdleTimeout: 1000 * time.Hour, ProbeTimeout: probe})
 }
 
 // kubeconfig replaces that of the workload cluster.

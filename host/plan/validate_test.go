@@ -190,7 +190,9 @@ func TestInvalidStacks(t *testing.T) {
 			require.Equal(t, code, outcome.Headline.Reason)
 			require.Contains(t, outcome.Headline.Why, invalid.Findings[0].Problem, "the why lists what was found")
 			sentence, _ := abi.HostSentence(code)
-			require.Equal(t, sentence, outcome.Headline.Sentence, "and the sentence is a fixed one")
+			require.True(t, strings.HasPrefix(outcome.Headline.Sentence, sentence+" "), "users see the fixed sentence")
+			require.Contains(t, outcome.Headline.Sentence, invalid.Findings[0].Problem, "and what to correct, in words of their own spec")
+			require.LessOrEqual(t, len(outcome.Headline.Sentence), len(sentence)+maxSentence+8, "but no flood of it")
 		})
 	}
 }

@@ -208,7 +208,7 @@ func repositoryDown(t *testing.T, f *fixture) {
 
 func forbiddenThenGranted(t *testing.T, f *fixture) {
 	poor := f.NewPoorTenant(t)
-	f.tenant = poor
+	f.tenant, f.home = poor, poor.Scope()
 	outcome := Settle(t, f.ensure(t.Context(), poor.Application()))
 	require.Equal(t, abi.UserActionRequired, outcome.Class, "%+v", outcome)
 	require.Equal(t, abi.ReasonForbidden, outcome.Headline.Reason)

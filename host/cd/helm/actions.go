@@ -92,7 +92,7 @@ func (r *request) run(ctx context.Context) error {
 		}
 	}
 	config, records, _ := r.at.configuration(ctx, r.key.namespace, func(rel *release.Release) error {
-		return r.record(ctx, rel, union)
+		return r.record(ctx, rel, begin(r.step, rel.Version, rel.Info.LastDeployed), union)
 	})
 	var result any
 	switch r.step {
@@ -112,7 +112,7 @@ func (r *request) run(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("helm answered with a %T", result)
 	}
-	return r.record(ctx, rel, func(_, deployed []object) []object { return union(deployed, nil) })
+	return r.record(ctx, rel, nil, func(_, deployed []object) []object { return union(deployed, nil) })
 }
 
 func (r *request) install(ctx context.Context, config *action.Configuration, loaded *chart.Chart) (any, error) {
@@ -140,21 +140,27 @@ func (r *request) upgrade(ctx context.Context, config *action.Configuration, loa
 }
 
 // announce records, before anything happens, what is made outside the manifest: the
-// namespace and the CRDs, both of which stay.
+// namespace and the CRDs, both of which stay. Everything else is recorded when it is
+// known, just before Helm stores the revision.
 func (r *request) announce(ctx context.Context, loaded *chart.Chart) error {
-	if r.step == stepInstall || r.step == stepReplace {
-		if err := r.settleNamespace(ctx); err != nil {
-			return err
+	if r.step != stepInstall && r.step != stepReplace {
+		return nil
+	}
+	before := len(r.entry.Retained)
+	if err := r.settleNamespace(ctx); err != nil {
+		return err
+	}
+	for _, crd := range loaded.CRDObjects() {
+		objects, err := parseManifest(string(crd.File.Data))
+		if err != nil {
+			return &actionError{stage: stageRendering, err: err}
 		}
-		for _, crd := range loaded.CRDObjects() {
-			objects, err := parseManifest(string(crd.File.Data))
-			if err != nil {
-				return &actionError{stage: stageRendering, err: err}
-			}
-			for _, o := range objects {
-				r.entry.Retained = merge(r.entry.Retained, []string{o.String()})
-			}
+		for _, o := range objects {
+			r.entry.Retained = merge(r.entry.Retained, []string{o.String()})
 		}
+	}
+	if len(r.entry.Retained) == before {
+		return nil
 	}
 	return r.put(ctx, r.entry)
 }
@@ -186,9 +192,11 @@ func (r *request) settleNamespace(ctx context.Context) error {
 	return nil
 }
 
-// record writes what a revision holds into the inventory. combine merges what was there
-// with what the revision will put there.
-func (r *request) record(ctx context.Context, rel *release.Release, combine func(before, deployed []object) []object) error {
+// record writes what a revision holds into the inventory, and the action that makes it as
+// long as that has not succeeded. combine merges what was there with what the revision
+// will put there. A failed action stays recorded: if Helm could not even mark the
+// revision as failed, the lock comes off by it.
+func (r *request) record(ctx context.Context, rel *release.Release, action *begun, combine func(before, deployed []object) []object) error {
 	objects, err := parseManifest(rel.Manifest)
 	if err != nil {
 		return err
@@ -196,6 +204,7 @@ func (r *request) record(ctx context.Context, rel *release.Release, combine func
 	owned, kept := split(objects)
 	e := r.entry.withObjects(combine(r.entry.Objects, owned))
 	e.Retained = merge(e.Retained, append(kept, hookLeftovers(rel.Hooks)...))
+	e.Action = action
 	if err := r.put(ctx, e); err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type attempt struct {
 	last   *revision
 	// recorded is what the inventory has, or nil.
 	recorded *entry
+	// seen is how far the actions on the release had come before anything was read.
+	seen uint64
 }
 
 // begin starts an action. Everything that the caller owns is read before it returns.
@@ -48,7 +50,7 @@ func (a *attempt) begin(ctx context.Context, next step) error {
 	}
 	a.driver.runner.start(&job{
 		key: a.key, owner: a.app.ID.Owner, step: next, digest: a.want.digest(), run: r.run, judge: r.judge,
-	})
+	}, a.seen)
 	return a.driver.busy(a.key, next)
 }
 
@@ -73,7 +75,7 @@ func (a *attempt) awaitGone(ctx context.Context) error {
 }
 
 // entry is what the inventory has to say before an action: what is there already stays
-// listed.
+// listed, and an action that was cut off stays recorded until another takes its place.
 func (a *attempt) entry() entry {
 	e := entry{
 		Owner: recordOwner(a.app.ID.Owner), Path: a.app.ID.Path, Name: a.app.ID.Name, ScopeID: a.key.scope,
@@ -81,6 +83,7 @@ func (a *attempt) entry() entry {
 	}
 	if a.recorded != nil {
 		e.Objects, e.Omitted, e.Retained = a.recorded.Objects, a.recorded.Omitted, a.recorded.Retained
+		e.Action = a.recorded.Action
 	}
 	return e
 }
@@ -121,11 +124,12 @@ func (a *attempt) settle(ctx context.Context) error {
 	return nil
 }
 
-// confirm makes the inventory say what is deployed, if it does not.
+// confirm makes the inventory say what is deployed, and that no action is open, if it
+// does not.
 func (a *attempt) confirm(ctx context.Context, objects []manifestObject) error {
 	owned, kept := split(objects)
 	e := a.entry().withObjects(union(owned, nil))
-	e.Retained = merge(e.Retained, kept)
+	e.Retained, e.Action = merge(e.Retained, kept), nil
 	if a.recorded != nil && reflect.DeepEqual(*a.recorded, e) {
 		return nil
 	}

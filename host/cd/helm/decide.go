@@ -36,6 +36,8 @@ type situation struct {
 	last *revision
 	// want is what is asked for.
 	want identity
+	// action is what the inventory has of an action that did not succeed, or nil.
+	action *begun
 	// failure is the last attempt of ours if it failed and none succeeded since.
 	failure *failure
 	now     time.Time
@@ -86,15 +88,29 @@ func decide(s situation) decision {
 	}
 }
 
-// decidePending judges a lock. It comes before any counting of attempts: a stale lock
-// must be taken off even if there is no attempt left.
+// decidePending judges a lock. One that is nobody's is taken off even if no attempt is
+// left (B18), unless an attempt failed after it was put on: then taking it off, or what
+// followed, is what failed, and a pause is due as after any failure.
 func decidePending(s situation) decision {
-	age := s.now.Sub(s.last.updated)
-	if age < s.lock {
+	if !abandoned(s.last, s.action, s.now, s.lock) {
+		age := s.now.Sub(s.last.updated)
 		return answer(provisioner.Yield(abi.ReasonApplicationLocked,
 			fmt.Sprintf("revision %d is %s for %s", s.last.number, s.last.status, age.Round(time.Second))).WithRetryAfter(pollInterval))
 	}
+	if s.failure != nil && s.failure.at.After(s.last.updated) {
+		if err := s.failure.holds(s.want.digest(), s.now); err != nil {
+			return answer(err)
+		}
+	}
 	return decision{step: stepUnlock}
+}
+
+// abandoned reports whether nobody works on a pending revision. One that a recorded
+// action of ours made is dead at once: we are the only process that runs actions, and
+// this one is running none. Any other may be a person's until it is old, whatever its
+// labels say, because Helm carries labels over from revision to revision.
+func abandoned(pending *revision, action *begun, now time.Time, lock time.Duration) bool {
+	return action.made(pending) || now.Sub(pending.updated) >= lock
 }
 
 func answer(err *provisioner.Error) decision { return decision{step: stepAnswer, err: err} }

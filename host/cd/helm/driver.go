@@ -56,7 +56,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		options: o, charts: fetched,
-		inventory: &inventory{client: o.Client, namespace: o.Namespace},
+		inventory: newInventory(o.Client, o.Namespace, o.Now),
 		clusters:  newClusterCache(o.Timeouts.Request, o.Now),
 		hub:       newHub(o.Now),
 	}
@@ -64,8 +64,8 @@ func New(o Options) (*Driver, error) {
 	return d, nil
 }
 
-// Close refuses new actions and waits for running ones until the context ends. An
-// action that is cut off is taken over by the next process, after its timeout.
+// Close refuses new actions, drops those that have not begun, and waits for running ones
+// until the context ends. What is cut off, the next process takes over at once.
 func (d *Driver) Close(ctx context.Context) error {
 	d.hub.close()
 	return d.runner.close(ctx)
@@ -103,6 +103,7 @@ func (d *Driver) ensure(ctx context.Context, to scope.Scope, app *cd.Application
 	if err != nil {
 		return err
 	}
+	seen := d.runner.ended(key)
 	if running, busy := d.runner.running(key); busy {
 		return d.busy(key, running)
 	}
@@ -126,11 +127,11 @@ func (d *Driver) ensure(ctx context.Context, to scope.Scope, app *cd.Application
 	if err != nil {
 		return readError(err, "reading the release")
 	}
+	a := &attempt{driver: d, at: at, key: key, app: app, want: want, last: last, recorded: recorded, seen: seen}
 	next := decide(situation{
-		last: last, want: want, failure: d.runner.failure(key),
+		last: last, want: want, action: a.entry().Action, failure: d.runner.failure(key),
 		now: d.options.Now(), lock: d.options.Timeouts.Action,
 	})
-	a := &attempt{driver: d, at: at, key: key, app: app, want: want, last: last, recorded: recorded}
 	switch next.step {
 	case stepAnswer:
 		d.runner.read(key)
@@ -184,7 +185,7 @@ func (d *Driver) pause(key releaseKey) time.Duration {
 	return pollInterval
 }
 
-// List implements cd.Applications. It reads the inventory, which is the truth.
+// List implements cd.Applications. It goes by the inventory, which is the truth.
 func (d *Driver) List(ctx context.Context, owner scope.Owner) ([]cd.Installed, error) {
 	entries, err := d.inventory.list(ctx, owner.UID)
 	if err != nil {

@@ -276,6 +276,7 @@ func TestLostInventoryIsWrittenAgain(t *testing.T) {
 	cdtest.Ready(t, b.ensure(t, app))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: inventoryName(app.ID.Owner.UID)}}
 	require.NoError(t, b.Admin.Delete(t.Context(), secret))
+	b.clock.advance(snapshotAge)
 	require.NoError(t, b.ensure(t, app)())
 	e, err := b.driver.inventory.get(t.Context(), app.ID.Owner.UID, entryKey(scope.HomeID, app.ID.Path))
 	require.NoError(t, err)

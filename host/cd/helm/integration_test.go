@@ -3,12 +3,15 @@ package helm
 import (
 	"context"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/release/common"
+	release "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -61,8 +64,39 @@ func newDriver(t *testing.T, operator client.Client, namespace string, change ..
 }
 
 func TestConformance(t *testing.T) {
-	cdtest.Run(t, cdtest.Harness{Admin: admin(t), New: func(t *testing.T, operator client.Client, namespace string) cd.Driver {
-		t.Helper()
-		return newDriver(t, operator, namespace)
-	}})
+	cdtest.Run(t, cdtest.Harness{
+		Admin: admin(t),
+		New: func(t *testing.T, operator client.Client, namespace string) cd.Driver {
+			t.Helper()
+			return newDriver(t, operator, namespace)
+		},
+		Check: requireOrderlyRecords,
+	})
+}
+
+// requireOrderlyRecords requires of the release "app" that its newest revision, if there
+// is any, is the only one deployed and as many as it has predecessors, and that no action
+// is recorded any more.
+func requireOrderlyRecords(t *testing.T, env *cdtest.Env, tenant *cdtest.Tenant) {
+	t.Helper()
+	at, err := newCluster("test", env.Config, time.Minute)
+	require.NoError(t, err)
+	releases, err := at.history(t.Context(), tenant.Namespace, "app")
+	require.NoError(t, err)
+	slices.SortFunc(releases, func(a, b *release.Release) int { return a.Version - b.Version })
+	for n, rel := range releases {
+		require.Equal(t, n+1, rel.Version, "revisions are counted without gaps")
+		if n < len(releases)-1 {
+			require.Contains(t, []common.Status{common.StatusSuperseded, common.StatusFailed}, rel.Info.Status)
+			continue
+		}
+		require.Equal(t, common.StatusDeployed, rel.Info.Status)
+	}
+	require.LessOrEqual(t, len(releases), 3, "one that was there, one that was cut off, one that went through")
+	entries, err := newInventory(env.Admin, env.Namespace, time.Now).list(t.Context(), tenant.Owner().UID)
+	require.NoError(t, err)
+	require.Equal(t, len(releases) > 0, len(entries) > 0, "recorded is what is there")
+	for _, e := range entries {
+		require.Nil(t, e.Action, "no action is open")
+	}
 }

@@ -17,8 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/caisson-dev/caisson/host/scope"
 )
 
 const (
@@ -27,9 +25,6 @@ const (
 	// applicationPrefix starts the keys of that Secret that hold one application each.
 	// Other keys belong to others and are left alone.
 	applicationPrefix = "application."
-	// maxObjects bounds one entry: at some 120 bytes an object, this many fit for the 128
-	// nodes of the largest tree into the 1.5 MiB that etcd takes, if few are that large.
-	maxObjects = 256
 	// hashLength is how many hex digits of SHA-256 tell entries and owners apart.
 	hashLength = 20
 
@@ -38,65 +33,6 @@ const (
 	// labelOwnerUID finds everything that is kept for an owner.
 	labelOwnerUID = "caisson.dev/owner-uid"
 )
-
-// entry is what the inventory records of one application: enough to remove it, and to
-// prove that it is gone, knowing nothing else.
-type entry struct {
-	Owner     entryOwner `json:"owner"`
-	Path      string     `json:"path"`
-	Name      string     `json:"name,omitempty"`
-	ScopeID   string     `json:"scope"`
-	Release   string     `json:"release"`
-	Namespace string     `json:"namespace"`
-	Version   string     `json:"version,omitempty"`
-	// Chart and Values are the digests that the release carries as labels.
-	Chart  string `json:"chart"`
-	Values string `json:"values"`
-	// Objects is what a removal must see gone. During an upgrade it holds what was there
-	// and what will be.
-	Objects []object `json:"objects,omitempty"`
-	// Omitted counts the objects beyond the bound; for them the release's own record is
-	// the only list.
-	Omitted int `json:"omitted,omitempty"`
-	// Retained is what a removal leaves on purpose.
-	Retained []string `json:"retained,omitempty"`
-}
-
-// entryOwner is the owner as it was recorded.
-type entryOwner struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace,omitempty"`
-	Name       string `json:"name"`
-	UID        string `json:"uid"`
-}
-
-func recordOwner(o scope.Owner) entryOwner {
-	return entryOwner{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-}
-
-func (o entryOwner) owner() scope.Owner {
-	return scope.Owner{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-}
-
-func (e entry) id() scope.ResourceIdentifier {
-	return scope.ResourceIdentifier{Owner: e.Owner.owner(), Path: e.Path, Name: e.Name}
-}
-
-func (e entry) key() string { return entryKey(e.ScopeID, e.Path) }
-
-func (e entry) release() releaseKey {
-	return releaseKey{scope: e.ScopeID, namespace: e.Namespace, name: e.Release}
-}
-
-// withObjects returns a copy that lists the objects, as many as are allowed.
-func (e entry) withObjects(objects []object) entry {
-	e.Objects, e.Omitted = objects, 0
-	if len(objects) > maxObjects {
-		e.Objects, e.Omitted = objects[:maxObjects], len(objects)-maxObjects
-	}
-	return e
-}
 
 func entryKey(scopeID, path string) string {
 	return applicationPrefix + hashOf(scopeID+"\x00"+path)
@@ -107,48 +43,52 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// inventory keeps the entries of each owner in a Secret of its own.
+// inventory keeps the entries of each owner in a Secret of its own. Only the process
+// that leads uses one, so what was read or written last is remembered. It is safe for
+// concurrent use.
 type inventory struct {
 	client    client.Client
 	namespace string
-	locks     keyedMutex
+	// locks serialise what reads and writes an owner's Secret.
+	locks keyedMutex
+	known snapshots
+}
+
+func newInventory(c client.Client, namespace string, now func() time.Time) *inventory {
+	return &inventory{client: c, namespace: namespace, known: snapshots{now: now}}
 }
 
 func inventoryName(ownerUID string) string { return inventoryPrefix + hashOf(ownerUID) }
 
 // get returns one entry, or nil if there is none.
 func (i *inventory) get(ctx context.Context, ownerUID, key string) (*entry, error) {
-	secret, err := i.read(ctx, ownerUID)
-	if err != nil || secret == nil {
+	held, err := i.load(ctx, ownerUID)
+	if err != nil {
 		return nil, err
 	}
-	raw, ok := secret.Data[key]
+	if err := held.broken[key]; err != nil {
+		return nil, fmt.Errorf("inventory %s: %w", inventoryName(ownerUID), err)
+	}
+	e, ok := held.entries[key]
 	if !ok {
 		return nil, nil
 	}
-	e, err := decodeEntry(raw)
-	if err != nil {
-		return nil, fmt.Errorf("inventory %s: %w", secret.Name, err)
-	}
+	e = e.clone()
 	return &e, nil
 }
 
 // list returns the entries of an owner, sorted by path and scope.
 func (i *inventory) list(ctx context.Context, ownerUID string) ([]entry, error) {
-	secret, err := i.read(ctx, ownerUID)
-	if err != nil || secret == nil {
+	held, err := i.load(ctx, ownerUID)
+	if err != nil {
 		return nil, err
 	}
-	var entries []entry
-	for key, raw := range secret.Data {
-		if !strings.HasPrefix(key, applicationPrefix) {
-			continue
-		}
-		e, err := decodeEntry(raw)
-		if err != nil {
-			return nil, fmt.Errorf("inventory %s: %w", secret.Name, err)
-		}
-		entries = append(entries, e)
+	for _, err := range held.broken {
+		return nil, fmt.Errorf("inventory %s: %w", inventoryName(ownerUID), err)
+	}
+	entries := make([]entry, 0, len(held.entries))
+	for _, e := range held.entries {
+		entries = append(entries, e.clone())
 	}
 	sort.Slice(entries, func(a, b int) bool {
 		if entries[a].Path != entries[b].Path {
@@ -157,6 +97,28 @@ func (i *inventory) list(ctx context.Context, ownerUID string) ([]entry, error) 
 		return entries[a].ScopeID < entries[b].ScopeID
 	})
 	return entries, nil
+}
+
+// load returns what an owner's Secret holds, and reads it only if that is not known. The
+// lock keeps what was read before a write from being remembered after it.
+func (i *inventory) load(ctx context.Context, ownerUID string) (holding, error) {
+	if held, ok := i.known.get(ownerUID); ok {
+		return held, nil
+	}
+	defer i.locks.lock(ownerUID)()
+	if held, ok := i.known.get(ownerUID); ok {
+		return held, nil
+	}
+	secret, err := i.read(ctx, ownerUID)
+	if err != nil {
+		return holding{}, err
+	}
+	var held holding
+	if secret != nil {
+		held = decodeHolding(secret.Data)
+	}
+	i.known.set(ownerUID, held)
+	return held, nil
 }
 
 // put writes an entry unless the Secret says the same already.
@@ -190,22 +152,27 @@ func conflictBackoff() wait.Backoff {
 }
 
 // change applies mutate to the data of an owner's Secret, as often as somebody else was
-// faster. mutate reports whether there is anything to write.
+// faster. mutate reports whether there is anything to write. It always reads first:
+// what is recorded before a side effect must be there. After an error nothing is known,
+// because the write may have been carried out all the same.
 func (i *inventory) change(ctx context.Context, ownerUID string, mutate func(map[string][]byte) bool) error {
 	defer i.locks.lock(ownerUID)()
+	var held holding
 	err := retry.OnError(conflictBackoff(), retriable, func() error {
 		secret, err := i.read(ctx, ownerUID)
 		if err != nil {
 			return err
 		}
 		if secret == nil {
-			return i.create(ctx, ownerUID, mutate)
+			secret = i.fresh(ownerUID)
 		}
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
-		}
-		if !mutate(secret.Data) {
+		changed := mutate(secret.Data)
+		held = decodeHolding(secret.Data)
+		if !changed {
 			return nil
+		}
+		if secret.UID == "" {
+			return i.client.Create(ctx, secret)
 		}
 		if len(secret.Data) == 0 {
 			version := secret.ResourceVersion
@@ -214,26 +181,25 @@ func (i *inventory) change(ctx context.Context, ownerUID string, mutate func(map
 		return i.client.Update(ctx, secret)
 	})
 	if err != nil {
+		i.known.drop(ownerUID)
 		return fmt.Errorf("writing inventory %s: %w", inventoryName(ownerUID), err)
 	}
+	i.known.set(ownerUID, held)
 	return nil
 }
 
 // retriable reports whether another attempt can succeed where this one was too slow.
 func retriable(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-func (i *inventory) create(ctx context.Context, ownerUID string, mutate func(map[string][]byte) bool) error {
-	secret := &corev1.Secret{
+// fresh is the Secret of an owner that has none.
+func (i *inventory) fresh(ownerUID string) *corev1.Secret {
+	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: inventoryName(ownerUID), Namespace: i.namespace,
 			Labels: map[string]string{labelManagedBy: managedByCaisson, labelOwnerUID: labelValue(ownerUID)},
 		},
 		Data: map[string][]byte{},
 	}
-	if !mutate(secret.Data) || len(secret.Data) == 0 {
-		return nil
-	}
-	return i.client.Create(ctx, secret)
 }
 
 // read returns the Secret of an owner, or nil if there is none.
@@ -246,15 +212,10 @@ func (i *inventory) read(ctx context.Context, ownerUID string) (*corev1.Secret, 
 		}
 		return nil, fmt.Errorf("reading inventory %s: %w", key.Name, err)
 	}
-	return secret, nil
-}
-
-func decodeEntry(raw []byte) (entry, error) {
-	var e entry
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return entry{}, fmt.Errorf("decoding an inventory entry: %w", err)
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
 	}
-	return e, nil
+	return secret, nil
 }
 
 // labelValue returns text if it may be the value of a label, which every UID of an API

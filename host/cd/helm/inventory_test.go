@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ func sampleEntry(path string) entry {
 
 func TestInventoryRoundTrip(t *testing.T) {
 	env := cdtest.NewEnv(t, admin(t))
-	i := &inventory{client: env.Operator, namespace: env.Namespace}
+	i := newInventory(env.Operator, env.Namespace, time.Now)
 	e := sampleEntry("all/a").withObjects([]object{{Version: "v1", Kind: "ConfigMap", Name: "c"}})
 	e.Retained = []string{"Namespace/ns"}
 
@@ -74,7 +75,7 @@ func TestInventoryRoundTrip(t *testing.T) {
 
 func TestInventorySecretGoesWithTheLastEntry(t *testing.T) {
 	env := cdtest.NewEnv(t, admin(t))
-	i := &inventory{client: env.Operator, namespace: env.Namespace}
+	i := newInventory(env.Operator, env.Namespace, time.Now)
 	e := sampleEntry("all/a")
 	require.NoError(t, i.put(t.Context(), e))
 	require.NoError(t, i.drop(t.Context(), "uid-1", e.key()))
@@ -85,18 +86,22 @@ func TestInventorySecretGoesWithTheLastEntry(t *testing.T) {
 
 func TestInventoryBroken(t *testing.T) {
 	env := cdtest.NewEnv(t, admin(t))
-	i := &inventory{client: env.Operator, namespace: env.Namespace}
+	i := newInventory(env.Operator, env.Namespace, time.Now)
 	e := sampleEntry("all/a")
 	require.NoError(t, i.put(t.Context(), e))
 	secret, err := i.read(t.Context(), "uid-1")
 	require.NoError(t, err)
 	secret.Data[e.key()] = []byte("{")
 	require.NoError(t, env.Admin.Update(t.Context(), secret))
+	i = newInventory(env.Operator, env.Namespace, time.Now)
 	_, err = i.get(t.Context(), "uid-1", e.key())
 	require.Error(t, err, "what cannot be read is not absent")
 	_, err = i.list(t.Context(), "uid-1")
 	require.Error(t, err)
 	require.NoError(t, i.put(t.Context(), e), "and can be written anew")
+	listed, err := i.list(t.Context(), "uid-1")
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
 }
 
 // TestInventoryHammer has the workers of two processes write the entries of one owner
@@ -104,7 +109,7 @@ func TestInventoryBroken(t *testing.T) {
 func TestInventoryHammer(t *testing.T) {
 	const workers, rounds = 4, 6
 	env := cdtest.NewEnv(t, admin(t))
-	processes := []*inventory{{client: env.Operator, namespace: env.Namespace}, {client: env.Operator, namespace: env.Namespace}}
+	processes := []*inventory{newInventory(env.Operator, env.Namespace, time.Now), newInventory(env.Operator, env.Namespace, time.Now)}
 	errs := make([]error, workers*len(processes))
 	var group sync.WaitGroup
 	for n := range errs {
@@ -117,7 +122,7 @@ func TestInventoryHammer(t *testing.T) {
 	}
 	group.Wait()
 	require.NoError(t, errors.Join(errs...))
-	listed, err := processes[0].list(t.Context(), "uid-1")
+	listed, err := newInventory(env.Operator, env.Namespace, time.Now).list(t.Context(), "uid-1")
 	require.NoError(t, err)
 	require.Len(t, listed, len(errs), "no entry was lost to another")
 	require.Empty(t, processes[0].locks.locks, "locks are not collected")

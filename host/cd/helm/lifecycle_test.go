@@ -75,7 +75,17 @@ func TestLifecycleTrace(t *testing.T) {
 	app.Version = "2.0.0"
 	cdtest.Ready(t, ensure)
 
-	tr.say("the operator dies during an upgrade")
+	tr.say("the operator is killed during an upgrade")
+	process := b.NewProcess(t, cdtest.KilledAtWrite(2))
+	killed := newDriver(t, process.Operator, b.Namespace, func(o *Options) { o.Now = b.clock.now })
+	app.Values["greeting"] = "moin"
+	home := process.Scope(t, b.tenant)
+	cdtest.Until(t, func() error { return killed.Ensure(t.Context(), home, app) }, func(provisioner.Outcome) bool { return process.Dead() })
+	require.Equal(t, common.StatusPendingUpgrade, b.status(t)[len(b.status(t))-1])
+	b.driver = newDriver(t, b.Operator, b.Namespace, func(o *Options) { o.Now = b.clock.now })
+	cdtest.Ready(t, ensure)
+
+	tr.say("a person's helm dies during an upgrade")
 	b.rewrite(t, func(r *release.Release) {
 		r.SetStatus(common.StatusPendingUpgrade, "")
 		r.Info.LastDeployed = b.clock.now()

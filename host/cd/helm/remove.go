@@ -33,7 +33,7 @@ func (d *Driver) Remove(ctx context.Context, from scope.Scope, id scope.Resource
 
 func (d *Driver) remove(ctx context.Context, from scope.Scope, teardown abi.Teardown, e entry) error {
 	key := e.release()
-	r := &removal{driver: d, entry: e, key: key, since: d.removingSince(key)}
+	r := &removal{driver: d, entry: e, key: key, since: d.removingSince(key), seen: d.runner.ended(key)}
 	if from.State() == abi.ScopeGone {
 		return r.drop(ctx)
 	}
@@ -93,6 +93,8 @@ type removal struct {
 	key    releaseKey
 	last   *revision
 	since  time.Time
+	// seen is how far the actions on the release had come before anything was read.
+	seen uint64
 }
 
 func (r *removal) overdue() bool {
@@ -173,7 +175,7 @@ func (r *removal) drain(ctx context.Context) error {
 
 func (r *removal) uninstall(ctx context.Context) error {
 	now := r.driver.options.Now()
-	if age := now.Sub(r.last.updated); r.last.status.IsPending() && age < r.driver.options.Timeouts.Action {
+	if r.last.status.IsPending() && !abandoned(r.last, r.entry.Action, now, r.driver.options.Timeouts.Action) {
 		return provisioner.Yield(abi.ReasonApplicationLocked, "the last revision is "+r.last.status.String()).WithRetryAfter(pollInterval)
 	}
 	if err := r.driver.runner.failure(r.key).holds(r.digest(), now); err != nil {
@@ -244,5 +246,5 @@ func (r *removal) start(o uninstallOptions, then func(context.Context) error) {
 			}
 			return v, clip(strings.TrimSpace(err.Error()))
 		},
-	})
+	}, r.seen)
 }

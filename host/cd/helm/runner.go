@@ -43,30 +43,35 @@ type record struct {
 	repairs repairs
 	// removing is since when its removal has been waited for.
 	removing time.Time
+	// ended tells the end of one action on the release from that of another.
+	ended uint64
 }
 
 // runner runs actions in the background: one at a time for each release, a bounded
-// number altogether. It is safe for concurrent use.
+// number altogether, and in an order in which no owner waits for another's alone. It is
+// safe for concurrent use.
 type runner struct {
 	now      func() time.Time
 	deadline time.Duration
 	finished func(j *job, err error)
 
-	slots chan struct{}
-	work  sync.WaitGroup
-	base  context.Context //nolint:containedctx // It is the life of the driver: actions outlive every call.
-	stop  context.CancelFunc
+	work sync.WaitGroup
+	base context.Context //nolint:containedctx // It is the life of the driver: actions outlive every call.
+	stop context.CancelFunc
 
 	mu       sync.Mutex
 	closed   bool
 	releases map[releaseKey]*record
+	queue    queue
+	// ends counts the actions that ended.
+	ends uint64
 }
 
 func newRunner(workers int, now func() time.Time, deadline time.Duration, finished func(*job, error)) *runner {
 	base, stop := context.WithCancel(context.Background())
 	return &runner{
 		now: now, deadline: deadline, finished: finished,
-		slots: make(chan struct{}, workers), base: base, stop: stop, releases: map[releaseKey]*record{},
+		base: base, stop: stop, releases: map[releaseKey]*record{}, queue: newQueue(workers),
 	}
 }
 
@@ -79,6 +84,17 @@ func (r *runner) running(key releaseKey) (step, bool) {
 		return "", false
 	}
 	return m.running.step, true
+}
+
+// ended identifies the last action that ended on a release. Whoever reads the state of a
+// release and then starts an action asks before reading: see start.
+func (r *runner) ended(key releaseKey) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m, ok := r.releases[key]; ok {
+		return m.ended
+	}
+	return 0
 }
 
 // failure returns how the last attempt failed, or nil.
@@ -123,9 +139,10 @@ func (r *runner) forget(key releaseKey) {
 	}
 }
 
-// start begins an action and returns at once. It reports false if one is running on
-// the release already, or if the driver is closed.
-func (r *runner) start(j *job) bool {
+// start begins an action and returns at once. It reports false if one is running on the
+// release already, if one ended since what was seen, which may have changed everything
+// that the caller decided by, or if the driver is closed.
+func (r *runner) start(j *job, seen uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m, ok := r.releases[j.key]
@@ -133,22 +150,31 @@ func (r *runner) start(j *job) bool {
 		m = &record{}
 		r.releases[j.key] = m
 	}
-	if r.closed || m.running != nil {
+	if r.closed || m.running != nil || m.ended != seen {
 		return false
 	}
 	m.running = j
 	r.work.Add(1)
-	go r.execute(j)
+	r.queue.add(j)
+	r.dispatch()
 	return true
+}
+
+// dispatch gives the free workers what they may do. It needs the lock.
+func (r *runner) dispatch() {
+	for j := r.queue.take(); j != nil; j = r.queue.take() {
+		go r.execute(j)
+	}
 }
 
 func (r *runner) execute(j *job) {
 	defer r.work.Done()
-	r.slots <- struct{}{}
 	err := protect(r.base, j.run)
-	<-r.slots
 	r.with(j.key, func(m *record) {
-		m.running = nil
+		r.queue.done(j)
+		r.dispatch()
+		r.ends++
+		m.running, m.ended = nil, r.ends
 		if err == nil {
 			m.failure = nil
 			return
@@ -188,11 +214,16 @@ func protect(ctx context.Context, run func(context.Context) error) (err error) {
 	return run(ctx)
 }
 
-// close refuses new actions and waits for those that run, or for the context. An action
-// that is cut off leaves a pending release, which is taken over after its time.
+// close refuses new actions, drops those that wait for a worker and have changed nothing
+// yet, and waits for those that run, or for the context. An action that is cut off leaves
+// a pending release, which the next process takes over.
 func (r *runner) close(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
+	for _, j := range r.queue.clear() {
+		r.releases[j.key].running = nil
+		r.work.Done()
+	}
 	r.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

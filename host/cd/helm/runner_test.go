@@ -28,6 +28,9 @@ func testJob(name string, run func(context.Context) error) *job {
 	}
 }
 
+// begin starts a job as somebody who has just looked.
+func (r *runner) begin(j *job) bool { return r.start(j, r.ended(j.key)) }
+
 // TestRunnerHammer starts many actions on few releases from many goroutines: no release
 // ever has two at a time, no more run than there are workers, and each that was accepted
 // runs once and is announced once.
@@ -57,7 +60,7 @@ func TestRunnerHammer(t *testing.T) {
 					}
 					return nil
 				})
-				if r.start(j) {
+				if r.begin(j) {
 					accepted.Add(1)
 				}
 				r.running(j.key)
@@ -81,11 +84,11 @@ func TestRunnerKeepsTheResult(t *testing.T) {
 	r := newTestRunner(t, 1, func(_ *job, err error) { ended <- err })
 	hold := make(chan struct{})
 	j := testJob("a", func(context.Context) error { <-hold; return errors.New("it broke") })
-	require.True(t, r.start(j))
+	require.True(t, r.begin(j))
 	running, busy := r.running(j.key)
 	require.True(t, busy)
 	require.Equal(t, stepInstall, running)
-	require.False(t, r.start(testJob("a", func(context.Context) error { return nil })), "one at a time")
+	require.False(t, r.begin(testJob("a", func(context.Context) error { return nil })), "one at a time")
 	require.Nil(t, r.failure(j.key))
 	close(hold)
 	require.ErrorContains(t, <-ended, "it broke")
@@ -97,7 +100,7 @@ func TestRunnerKeepsTheResult(t *testing.T) {
 	r.read(j.key)
 	require.False(t, r.failure(j.key).unread)
 
-	require.True(t, r.start(testJob("a", func(context.Context) error { return nil })))
+	require.True(t, r.begin(testJob("a", func(context.Context) error { return nil })))
 	require.NoError(t, <-ended)
 	require.Nil(t, r.failure(j.key), "a success ends the row")
 	r.forget(j.key)
@@ -111,10 +114,10 @@ func TestRunnerForgetsWhatWasGivenUp(t *testing.T) {
 	clock := &shiftedClock{}
 	r := newRunner(1, clock.now, time.Minute, func(_ *job, err error) { ended <- err })
 	fail := func(context.Context) error { return errors.New("no") }
-	require.True(t, r.start(testJob("a", fail)))
+	require.True(t, r.begin(testJob("a", fail)))
 	<-ended
 	clock.advance(remembered + time.Second)
-	require.True(t, r.start(testJob("b", fail)))
+	require.True(t, r.begin(testJob("b", fail)))
 	<-ended
 	require.Nil(t, r.failure(releaseKey{scope: "home", namespace: "ns", name: "a"}))
 	require.NotNil(t, r.failure(releaseKey{scope: "home", namespace: "ns", name: "b"}))
@@ -124,11 +127,11 @@ func TestRunnerForgetsWhatWasGivenUp(t *testing.T) {
 func TestRunnerSurvivesPanics(t *testing.T) {
 	ended := make(chan error, 1)
 	r := newTestRunner(t, 1, func(_ *job, err error) { ended <- err })
-	require.True(t, r.start(testJob("a", func(context.Context) error { panic("a secret value") })))
+	require.True(t, r.begin(testJob("a", func(context.Context) error { panic("a secret value") })))
 	err := <-ended
 	require.ErrorIs(t, err, errPanic)
 	require.NotContains(t, err.Error(), "a secret value")
-	require.True(t, r.start(testJob("a", func(context.Context) error { return nil })), "the worker is free again")
+	require.True(t, r.begin(testJob("a", func(context.Context) error { return nil })), "the worker is free again")
 	require.NoError(t, <-ended)
 }
 
@@ -136,7 +139,7 @@ func TestRunnerClose(t *testing.T) {
 	r := newRunner(1, time.Now, time.Minute, func(*job, error) {})
 	hold := make(chan struct{})
 	cut := make(chan struct{})
-	require.True(t, r.start(testJob("a", func(ctx context.Context) error {
+	require.True(t, r.begin(testJob("a", func(ctx context.Context) error {
 		<-ctx.Done()
 		close(cut)
 		<-hold
@@ -148,7 +151,7 @@ func TestRunnerClose(t *testing.T) {
 	<-cut
 	close(hold)
 	require.NoError(t, r.close(t.Context()))
-	require.False(t, r.start(testJob("b", func(context.Context) error { return nil })), "a closed driver starts nothing")
+	require.False(t, r.begin(testJob("b", func(context.Context) error { return nil })), "a closed driver starts nothing")
 }
 
 func TestKeyedMutexHammer(t *testing.T) {
