@@ -91,14 +91,22 @@ func (r *StackReconciler) walk(ctx context.Context, stack *v1alpha1.Stack, call 
 	return err
 }
 
-// bringUp provisions.
+// bringUp provisions. It takes note of what a removal would leave while the inventory
+// knows, because a node that is switched off takes its entry along.
 func (r *StackReconciler) bringUp(ctx context.Context, stack *v1alpha1.Stack, inputs *inputSet) (passResult, error) {
 	tree, err := r.plan(ctx, stack, inputs)
 	if err != nil {
-		return passResult{}, err
+		return passResult{retained: stack.Status.Retained}, err
 	}
 	err = r.walk(ctx, stack, tree.Provision)
-	return passResult{nodes: tree.Results(), facts: factsOf(tree)}, err
+	result := passResult{nodes: tree.Results(), facts: factsOf(tree), retained: stack.Status.Retained}
+	installed, listErr := r.Inventory.List(ctx, ownerOf(stack))
+	if listErr != nil {
+		log.FromContext(ctx).Info("could not learn what a removal would leave", "why", listErr.Error())
+		return result, err
+	}
+	result.retained = retainedOf(result.retained, installed)
+	return result, err
 }
 
 // takeDown deprovisions. It takes note of what will be left before anything is removed.

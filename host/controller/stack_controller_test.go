@@ -15,6 +15,7 @@ import (
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
+	"github.com/caisson-dev/caisson/host/cd"
 	"github.com/caisson-dev/caisson/host/plan"
 	"github.com/caisson-dev/caisson/host/provisioner"
 	"github.com/caisson-dev/caisson/host/scope"
@@ -51,7 +52,7 @@ func TestCase100FinalizerBeforeSideEffects(t *testing.T) {
 		return nil
 	}
 	result := w.reconcile()
-	require.Equal(t, []step{"patch", "tenant team/builder", "provision", "patch status"}, w.steps(), "and one status write")
+	require.Equal(t, []step{"patch", "tenant team/builder", "provision", "list uid-web", "patch status"}, w.steps(), "and one status write")
 	require.InDelta(t, float64(DefaultResync), float64(result.RequeueAfter), float64(DefaultResync)/10)
 	stack := w.stack()
 	require.Equal(t, "True/Provisioned", available(stack))
@@ -171,7 +172,7 @@ func TestCase103LostParkRequeues(t *testing.T) {
 			w.steps()
 
 			require.Equal(t, ctrl.Result{}, w.reconcile())
-			require.Equal(t, []step{"tenant team/builder", "provision", "patch status"}, w.steps(), "the pass is run again")
+			require.Equal(t, []step{"tenant team/builder", "provision", "list uid-web", "patch status"}, w.steps(), "the pass is run again")
 			require.NotNil(t, w.stack().Status.Parked)
 		})
 	}
@@ -207,24 +208,24 @@ func TestCase105to108Revivals(t *testing.T) {
 	}{
 		"case 105, generation": {
 			reason: "the spec was edited", change: func(w *world) { w.edit(func(s *v1alpha1.Stack) { s.Generation++ }) },
-			steps: []step{"tenant team/builder", "provision", "patch status"},
+			steps: []step{"tenant team/builder", "provision", "list uid-web", "patch status"},
 		},
 		"case 107, retry token": {
 			reason: "it was asked for", change: func(w *world) {
 				w.edit(func(s *v1alpha1.Stack) { s.Annotations = map[string]string{v1alpha1.RetryAnnotation: "now"} })
 			},
-			steps: []step{"forget uid-web", "tenant team/builder", "provision", "patch status"},
+			steps: []step{"forget uid-web", "tenant team/builder", "provision", "list uid-web", "patch status"},
 		},
 		"case 108, input": {
 			reason: "an object that was read has changed", change: func(w *world) {
 				w.touch("token")
 				w.inputs = []provisioner.Input{secretInput("token", w.versionOfSecret("token"))}
 			},
-			steps: []step{"forget uid-web", "tenant team/builder", "provision", "patch status"},
+			steps: []step{"forget uid-web", "tenant team/builder", "provision", "list uid-web", "patch status"},
 		},
 		"application": {
 			reason: "the driver has news", change: func(w *world) { w.Wakes.Add(theStack(), Wake{Driver: true}) },
-			steps: []step{"tenant team/builder", "provision"},
+			steps: []step{"tenant team/builder", "provision", "list uid-web"},
 		},
 	}
 	for name, c := range cases {
@@ -261,7 +262,7 @@ func TestCase113Suspended(t *testing.T) {
 
 	w.edit(func(s *v1alpha1.Stack) { s.Spec.Suspend = false; s.Generation++ })
 	w.reconcile()
-	require.Equal(t, []step{"tenant team/builder", "provision", "patch status"}, w.steps())
+	require.Equal(t, []step{"tenant team/builder", "provision", "list uid-web", "patch status"}, w.steps())
 	require.Equal(t, "True/Provisioned", available(w.stack()))
 }
 
@@ -281,7 +282,7 @@ func TestCase114ShutdownWritesNothing(t *testing.T) {
 	got, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: theStack()})
 	require.NoError(t, err)
 	require.Equal(t, ctrl.Result{}, got)
-	require.Equal(t, []step{"tenant team/builder", "provision"}, w.steps())
+	require.Equal(t, []step{"tenant team/builder", "provision", "list uid-web"}, w.steps())
 	require.Equal(t, before, w.stack())
 	require.Len(t, w.events, 1, "only that of the first pass")
 }
@@ -334,7 +335,7 @@ func TestCase116DriverEvent(t *testing.T) {
 	w.Wakes.Add(theStack(), Wake{Driver: true})
 	w.provision = returns(provisioner.Yield(abi.ReasonApplicationWaiting, ""))
 	w.reconcile()
-	require.Equal(t, []step{"tenant team/builder", "provision", "patch status"}, w.steps(), "nobody's memory is dropped: no module is called")
+	require.Equal(t, []step{"tenant team/builder", "provision", "list uid-web", "patch status"}, w.steps(), "nobody's memory is dropped: no module is called")
 	require.Equal(t, "False/Provisioning", available(w.stack()))
 }
 
@@ -390,7 +391,7 @@ func TestPassWithoutNewsWritesNothing(t *testing.T) {
 	w.steps()
 	w.pass(12 * time.Minute)
 	w.reconcile()
-	require.Equal(t, []step{"forget uid-web", "tenant team/builder", "provision"}, w.steps(), "the resync ran")
+	require.Equal(t, []step{"forget uid-web", "tenant team/builder", "provision", "list uid-web"}, w.steps(), "the resync ran")
 	require.Equal(t, before, w.stack())
 
 	w.pass(12 * time.Minute)
@@ -411,7 +412,7 @@ func TestMissedInput(t *testing.T) {
 	w.provision = nil
 	w.inputs = []provisioner.Input{secretInput("token", w.versionOfSecret("token"))}
 	require.Greater(t, w.reconcile().RequeueAfter, time.Minute)
-	require.Equal(t, []step{"forget uid-web", "tenant team/builder", "provision", "patch status"}, w.steps())
+	require.Equal(t, []step{"forget uid-web", "tenant team/builder", "provision", "list uid-web", "patch status"}, w.steps())
 }
 
 // The same, in a pass that parks: it must not sleep over the change.
@@ -482,7 +483,7 @@ func TestServiceAccount(t *testing.T) {
 	w.DefaultServiceAccount = "default-builder"
 	w.edit(func(s *v1alpha1.Stack) { s.Generation++ })
 	w.reconcile()
-	require.Equal(t, []step{"tenant team/default-builder", "provision", "patch status"}, w.steps())
+	require.Equal(t, []step{"tenant team/default-builder", "provision", "list uid-web", "patch status"}, w.steps())
 }
 
 func TestTenantFailure(t *testing.T) {
@@ -518,4 +519,21 @@ func TestStackThatIsGone(t *testing.T) {
 	require.Empty(t, w.steps())
 	require.Empty(t, w.Index.Readers(inputSecret, "team", "token"))
 	require.Equal(t, 1, w.Wakes.Failed(theStack()), "its failures are forgotten")
+}
+
+// What a node that is switched off leaves is known only while it is installed.
+func TestRetainedIsKeptWhenANodeGoes(t *testing.T) {
+	w := newWorld(t, newStack())
+	w.installed = []cd.Installed{{Retained: []string{"Namespace/gpu-operator"}}}
+	w.reconcile()
+	require.Equal(t, []string{"Namespace/gpu-operator"}, w.stack().Status.Retained)
+	w.installed = nil
+	w.Wakes.Add(theStack(), Wake{Driver: true})
+	w.reconcile()
+	require.Equal(t, []string{"Namespace/gpu-operator"}, w.stack().Status.Retained, "its entry is gone, and the namespace is not")
+
+	w.listErr = errors.New("etcd is away")
+	w.Wakes.Add(theStack(), Wake{Driver: true})
+	w.reconcile()
+	require.Equal(t, []string{"Namespace/gpu-operator"}, w.stack().Status.Retained, "not knowing is not knowing that there is nothing")
 }

@@ -167,8 +167,8 @@ type StackStatus struct {
 	// InputsDigest identifies everything that the last pass depended on.
 	// +optional
 	InputsDigest string `json:"inputsDigest,omitempty"`
-	// Retained are the objects that a deletion leaves on purpose, such as namespaces and
-	// CRDs. It is filled while the Stack is being deleted.
+	// Retained are the objects that a removal leaves, or has left, on purpose: namespaces
+	// that were made for applications, CRDs, and what a chart says is to be kept.
 	// +optional
 	// +listType=set
 	Retained []string `json:"retained,omitempty"`
