@@ -92,7 +92,7 @@ func (r *request) run(ctx context.Context) error {
 		}
 	}
 	config, records, _ := r.at.configuration(ctx, r.key.namespace, func(rel *release.Release) error {
-		return r.record(ctx, rel, begin(r.step, rel.Version, rel.Info.LastDeployed), union)
+		return r.record(ctx, rel, newBegun(r.step, rel.Version, rel.Info.LastDeployed), union)
 	})
 	var result any
 	switch r.step {

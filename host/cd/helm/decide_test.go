@@ -32,7 +32,7 @@ func TestDecide(t *testing.T) {
 		return f
 	}
 	// action is an upgrade to the revision that at makes.
-	action := func(age time.Duration) *begun { return begin(stepUpgrade, 3, now.Add(-age)) }
+	action := func(age time.Duration) *begun { return newBegun(stepUpgrade, 3, now.Add(-age)) }
 	cases := map[string]struct {
 		reason  string
 		last    *revision
@@ -64,15 +64,15 @@ func TestDecide(t *testing.T) {
 		"PendingUpgradeCutOff":    {reason: "what we began and do not run is dead at once", last: at(common.StatusPendingUpgrade, want, time.Second), action: action(time.Second), step: stepUnlock},
 		"PendingCutOffOtherwise":  {reason: "also if something else is asked for by now", last: at(common.StatusPendingUpgrade, older, time.Second), action: action(time.Second), step: stepUnlock},
 		"PendingCutOffThisMoment": {reason: "it need not be old", last: at(common.StatusPendingUpgrade, want, 0), action: action(0), step: stepUnlock},
-		"PendingOfAPerson":        {reason: "another revision than ours may be a person's, whose helm carries our labels over", last: at(common.StatusPendingUpgrade, want, time.Second), action: begin(stepUpgrade, 2, now.Add(-time.Second)), step: stepAnswer, class: abi.Yield, code: abi.ReasonApplicationLocked},
+		"PendingOfAPerson":        {reason: "another revision than ours may be a person's, whose helm carries our labels over", last: at(common.StatusPendingUpgrade, want, time.Second), action: newBegun(stepUpgrade, 2, now.Add(-time.Second)), step: stepAnswer, class: abi.Yield, code: abi.ReasonApplicationLocked},
 		"PendingOfAPersonNext":    {reason: "we died before our revision was stored, and a person made one of the same number", last: at(common.StatusPendingUpgrade, want, time.Second), action: action(time.Minute), step: stepAnswer, class: abi.Yield, code: abi.ReasonApplicationLocked},
 		"PendingRollbackOfPerson": {reason: "we never roll back", last: at(common.StatusPendingRollback, want, time.Second), action: action(time.Minute), step: stepAnswer, class: abi.Yield, code: abi.ReasonApplicationLocked},
 		"PendingOfAPersonStale":   {reason: "a person has the time that a hook may take", last: at(common.StatusPendingUpgrade, want, 5*time.Minute), action: action(time.Hour), step: stepUnlock},
 		"PendingCutOffForeign":    {reason: "ownership comes before everything", last: at(common.StatusPendingUpgrade, foreign, time.Second), action: action(time.Second), step: stepAnswer, class: abi.UserActionRequired, code: abi.ReasonApplicationOwned},
 		"PendingUnlockFailed":     {reason: "what failed since the lock was put on is not repeated without a pause", last: at(common.StatusPendingUpgrade, want, time.Minute), action: action(time.Minute), failure: failed(passing(abi.ReasonRemoteUnreachable), time.Second), step: stepAnswer, class: abi.Yield, code: abi.ReasonRemoteUnreachable},
 		"PendingUnlockDue":        {reason: "and is repeated after it", last: at(common.StatusPendingUpgrade, want, time.Minute), action: action(time.Minute), failure: failed(passing(abi.ReasonRemoteUnreachable), 2*time.Second), step: stepUnlock},
-		"CutOffBeforeTheFirst":    {reason: "nothing was stored: it begins anew", action: begin(stepInstall, 1, now), step: stepInstall},
-		"CutOffBeforeTheNext":     {reason: "nothing was stored: it begins anew", last: at(common.StatusDeployed, older, time.Hour), action: begin(stepUpgrade, 4, now), step: stepUpgrade},
+		"CutOffBeforeTheFirst":    {reason: "nothing was stored: it begins anew", action: newBegun(stepInstall, 1, now), step: stepInstall},
+		"CutOffBeforeTheNext":     {reason: "nothing was stored: it begins anew", last: at(common.StatusDeployed, older, time.Hour), action: newBegun(stepUpgrade, 4, now), step: stepUpgrade},
 		"CutOffAfterTheLast":      {reason: "only the record was not cleared, which a look at health mends", last: at(common.StatusDeployed, want, time.Second), action: action(time.Second), step: stepHealth},
 		"CutOffWhileFailing":      {reason: "what Helm marked as failed is upgraded", last: at(common.StatusFailed, want, time.Second), action: action(time.Second), step: stepUpgrade},
 		"UninstallCutOff":         {reason: "an uninstall is finished at once, whoever began it", last: at(common.StatusUninstalling, want, 0), action: action(0), step: stepFinishUninstall},
@@ -108,7 +108,7 @@ func TestDecide(t *testing.T) {
 func TestBegunMadeOneRevision(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	made := func(number int, at time.Time) *revision { return &revision{number: number, updated: at} }
-	b := begin(stepInstall, 7, at.In(time.FixedZone("elsewhere", 3600)))
+	b := newBegun(stepInstall, 7, at.In(time.FixedZone("elsewhere", 3600)))
 	require.True(t, b.made(made(7, at)), "in whatever zone it was recorded")
 	require.False(t, b.made(made(8, at)))
 	require.False(t, b.made(made(7, at.Add(time.Nanosecond))))

@@ -10,7 +10,10 @@
 //
 // What is installed is recorded in an inventory Secret in the operator's namespace
 // before it is applied. The inventory, and not the absence of a release, is what proves
-// a removal.
+// a removal. An action is recorded there as well, with the revision that it makes, before
+// Helm stores that revision: a process that finds it pending, and runs no action on it,
+// knows that another one of ours died over it, and takes it over at once. A pending
+// revision that is not recorded may be a person's, and has its time.
 //
 // It is the only importer of helm.sh/helm/v4.
 package helm

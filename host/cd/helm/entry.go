@@ -49,13 +49,14 @@ type begun struct {
 	Time string `json:"time"`
 }
 
-func begin(s step, revision int, at time.Time) *begun {
+// newBegun is an action that is about to make a revision.
+func newBegun(s step, revision int, at time.Time) *begun {
 	return &begun{Step: s, Revision: revision, Time: instant(at)}
 }
 
 // made reports whether a revision is the one that the action was about to store.
 func (b *begun) made(r *revision) bool {
-	return false
+	return b != nil && r != nil && b.Revision == r.number && b.Time == instant(r.updated)
 }
 
 // instant writes a time in the precision of Helm's records, and the same in every zone.

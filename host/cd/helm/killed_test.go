@@ -46,14 +46,14 @@ func (b *bench) recorded(t *testing.T, app *cd.Application) *entry {
 
 // waitingForHook is the fate of a process that is killed while a hook's Job runs.
 func waitingForHook() func(*http.Request) bool {
-	begun := false
+	began := false
 	return func(r *http.Request) bool {
 		job := strings.Contains(r.URL.Path, "/jobs")
 		if job && (r.Method == http.MethodPatch || r.Method == http.MethodPost) {
-			begun = true
+			began = true
 			return false
 		}
-		return begun && job && r.Method == http.MethodGet
+		return began && job && r.Method == http.MethodGet
 	}
 }
 

@@ -26,7 +26,8 @@ type Options struct {
 	Logger logr.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Workers is how many actions run at the same time; 0 means 4.
+	// Workers is how many actions run at the same time; 0 means 4. Unless it is the only
+	// one, one of them is left for others than an owner that has many to do.
 	Workers int
 	// Timeouts bounds everything that is waited for.
 	Timeouts Timeouts
@@ -40,8 +41,8 @@ type Timeouts struct {
 	// Progress is how long an application may take to become ready, and how long a
 	// failing action is repeated, before it is reported as UserActionRequired (10 min).
 	Progress time.Duration
-	// Action is how long hooks may run, and the age from which a pending release that
-	// nobody works on is taken over (5 min).
+	// Action is how long hooks may run, and the age from which a pending revision that
+	// no action of ours made is taken over (5 min). One of ours is taken over at once.
 	Action time.Duration
 	// Degraded is how long failed workloads may take to recover by themselves before
 	// they are reported as UserActionRequired (2 min).

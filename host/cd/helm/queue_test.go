@@ -104,9 +104,9 @@ func TestSlowOwnerHammer(t *testing.T) {
 
 func TestClosingDropsWhatWaits(t *testing.T) {
 	r := newRunner(1, time.Now, time.Minute, func(*job, error) {})
-	hold, begun := make(chan struct{}), make(chan struct{})
-	require.True(t, r.begin(ownedJob("a", "runs", func(context.Context) error { close(begun); <-hold; return nil })))
-	<-begun
+	hold, began := make(chan struct{}), make(chan struct{})
+	require.True(t, r.begin(ownedJob("a", "runs", func(context.Context) error { close(began); <-hold; return nil })))
+	<-began
 	var ran atomic.Bool
 	waits := ownedJob("a", "waits", func(context.Context) error { ran.Store(true); return nil })
 	require.True(t, r.begin(waits))

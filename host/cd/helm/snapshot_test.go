@@ -68,7 +68,7 @@ func TestInventoryIsReadOnce(t *testing.T) {
 
 	e := sampleEntry("all/a")
 	e.Retained = []string{"Namespace/ns"}
-	e.Action = begin(stepInstall, 1, clock.now())
+	e.Action = newBegun(stepInstall, 1, clock.now())
 	require.NoError(t, i.put(t.Context(), e))
 	after := m.reads.Load()
 	got, err := i.get(t.Context(), "uid-1", e.key())
