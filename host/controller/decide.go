@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 )
 
@@ -92,8 +93,25 @@ func decideParked(o observation) decision {
 		return decision{action: actionProvision, forget: true, because: "an input changed"}
 	case o.wake.Driver:
 		return decision{action: actionProvision, because: "an application changed"}
-	default:
+	case !mendsUnseen(parked.Reason):
 		return decision{because: "parked, and nothing changed"}
+	case o.untilResync <= 0:
+		return decision{action: actionProvision, because: "what it waits for may have come unseen"}
+	default:
+		return decision{resyncIn: o.untilResync, because: "parked, and not due"}
+	}
+}
+
+// mendsUnseen reports whether what a park waits for can come about without any event
+// that is seen: a load balancer gets its address at minute 11. The driver reminds its owner by
+// itself; this is for a process that was restarted since.
+func mendsUnseen(reason string) bool {
+	switch reason {
+	case abi.ReasonApplicationStuck, abi.ReasonApplicationDegraded, abi.ReasonApplicationFailed,
+		abi.ReasonApplicationOwned, abi.ReasonFieldConflict:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 )
 
@@ -52,6 +53,21 @@ func TestDecide(t *testing.T) {
 			reason: "a generation that was never observed", from: converged,
 			change: func(o *observation) { o.stack.Status = v1alpha1.StackStatus{} },
 			want:   decision{action: actionProvision, because: "spec changed"},
+		},
+		"parked on an application": {
+			reason: "an application may become ready with nobody seeing it", from: parkedStack,
+			change: func(o *observation) { o.stack.Status.Parked.Reason = abi.ReasonApplicationStuck },
+			want:   decision{resyncIn: 7 * time.Minute, because: "parked, and not due"},
+		},
+		"parked on an application, due": {
+			reason: "so the driver looks again, and modules are remembered", from: parkedStack,
+			change: func(o *observation) { o.stack.Status.Parked.Reason, o.untilResync = abi.ReasonApplicationStuck, 0 },
+			want:   decision{action: actionProvision, because: "what it waits for may have come unseen"},
+		},
+		"parked on a person, due": {
+			reason: "a person's act is seen, so there is nothing to look for", from: parkedStack,
+			change: func(o *observation) { o.untilResync = 0 },
+			want:   decision{because: "parked, and nothing changed"},
 		},
 		"converged": {
 			reason: "nothing happened, so nothing is done until the resync", from: converged, change: func(*observation) {},

@@ -30,7 +30,12 @@ const (
 // is the number of retries in a row.
 func requeueAfter(o provisioner.Outcome, failed int, resync time.Duration) time.Duration {
 	switch {
-	case o.Cancelled || o.Parks():
+	case o.Cancelled:
+		return 0
+	case o.Parks():
+		if mendsUnseen(o.Headline.Reason) {
+			return jitter(resync)
+		}
 		return 0
 	case o.OK():
 		return jitter(resync)

@@ -28,6 +28,7 @@ func TestRequeueAfter(t *testing.T) {
 		"retry, hint":    {reason: "a hint replaces the backoff", outcome: outcome(provisioner.Retry(abi.ReasonUnexpected, "").WithRetryAfter(20 * time.Second)), failed: 100, low: 20 * time.Second, high: 22 * time.Second},
 		"long hint":      {reason: "other nodes gave none, and must not wait for an hour", outcome: outcome(provisioner.Retry(abi.ReasonModuleFaulted, "").WithRetryAfter(time.Hour)), failed: 1, low: 5 * time.Minute, high: 330 * time.Second},
 		"user action":    {reason: "parked", outcome: outcome(provisioner.UserActionRequired(abi.ReasonForbidden, "").WithRetryAfter(time.Second))},
+		"stuck":          {reason: "parked, and looked at again now and then", outcome: outcome(provisioner.UserActionRequired(abi.ReasonApplicationStuck, "")), low: 9 * time.Minute, high: 11 * time.Minute},
 		"terminal":       {reason: "parked", outcome: outcome(provisioner.Terminal(abi.ReasonInvalidStack, ""))},
 		"shutdown":       {reason: "somebody else goes on", outcome: outcome(provisioner.ErrShutdown)},
 		"terminal+yield": {reason: "progress decides the schedule", outcome: outcome(provisioner.Fold(provisioner.Terminal(abi.ReasonInvalidConfig, ""), provisioner.Yield(abi.ReasonFactsMissing, ""))), low: 9 * time.Second, high: 11 * time.Second},

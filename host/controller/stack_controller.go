@@ -206,7 +206,7 @@ func (r *StackReconciler) finish(ctx context.Context, stack *v1alpha1.Stack, res
 		r.Wakes.Succeeded(name)
 	}
 	after := requeueAfter(result.outcome, failed, r.resync())
-	if result.outcome.OK() {
+	if result.outcome.OK() || result.outcome.Parks() {
 		r.Wakes.Synced(name, r.now(), after)
 	}
 	if r.missedInput(ctx, result.inputs) {
