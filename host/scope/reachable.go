@@ -21,10 +21,16 @@ const (
 	// probeMemo is how long an answer holds: the nodes of one pass and the passes of a
 	// burst of events share it.
 	probeMemo = 3 * time.Second
-	// probeRest is how many times as long as it took an answer holds at least. A cluster
-	// that hangs thus takes a quarter of the time of the worker that asks it, however
-	// often it is asked, and is seen again some 12 s after it recovered.
+	// probeRest is how many times as long as it took an answer holds at least, and a
+	// repeated silence in the end: a cluster that hangs or crawls thus takes a quarter of
+	// the time of the worker that asks it, however often it is asked.
 	probeRest = 3
+	// silenceRestMin and silenceRestMax are how long a cluster is left alone that said
+	// nothing: as long as it took to find that out, and twice as long after every further
+	// silence. Most silences are a restart or a blip, whose end is thus seen within some
+	// seconds, and the end of a long one within 12.
+	silenceRestMin = 2 * time.Second
+	silenceRestMax = probeRest * DefaultProbeTimeout
 	// maxVersionBytes bounds what is read of an answer that may be anything; a real one
 	// has some 300 bytes.
 	maxVersionBytes = 64 << 10
@@ -43,13 +49,16 @@ type probe struct {
 	// [Connection.SilentSince].
 	answered time.Time
 	silent   time.Time
+	// silences counts the requests without an answer since the last one that had one.
+	silences int
 }
 
 // Reachable asks a cluster for its version, once in a few seconds for all callers, and
-// returns nil if it answered. A cluster that takes long to say nothing is asked less often. An error that Is [ErrUnauthorized] says that it answered
-// and refuses the credential; the context's error that the caller ran out of time; any
-// other that the cluster does not answer as an API server. A cluster that forbids
-// /version to the identity has answered.
+// returns nil if it answered. A cluster that takes long, or keeps saying nothing, is
+// asked less often; [ClientCache.AskAgainIn] tells when it is asked next. An error that
+// Is [ErrUnauthorized] says that it answered and refuses the credential; the context's
+// error that the caller ran out of time; any other that the cluster does not answer as
+// an API server. A cluster that forbids /version to the identity has answered.
 func (c *ClientCache) Reachable(ctx context.Context, connection *Connection) error {
 	p := connection.probes
 	p.mu.Lock()
@@ -83,14 +92,39 @@ func (p *probe) run(ctx context.Context, connection *Connection, o ClientCacheOp
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := o.Now()
-	p.err, p.flight, p.until = err, nil, now.Add(max(probeMemo, probeRest*now.Sub(asked)))
 	switch {
 	case err == nil || errors.Is(err, ErrUnauthorized):
-		p.answered, p.silent = now, time.Time{}
-	case p.silent.IsZero():
-		p.silent = now
+		p.answered, p.silent, p.silences = now, time.Time{}, 0
+	case p.silences == 0:
+		p.silent, p.silences = now, 1
+	default:
+		p.silences++
 	}
+	p.err, p.flight, p.until = err, nil, now.Add(restAfter(now.Sub(asked), p.silences))
 	close(done)
+}
+
+// restAfter is how long a cluster is left alone after a request that took so long, and
+// was the so many-th without an answer; 0 says that it had one.
+func restAfter(took time.Duration, silences int) time.Duration {
+	if silences == 0 {
+		return max(probeMemo, probeRest*took)
+	}
+	rest, most := max(took, silenceRestMin), max(silenceRestMax, probeRest*took)
+	for i := 1; i < silences && rest < most; i++ {
+		rest *= 2
+	}
+	return min(rest, most)
+}
+
+// AskAgainIn is how long the last answer of [ClientCache.Reachable], or the lack of one,
+// still holds: asking earlier tells nothing new. It is 0 if the cluster would be asked
+// now.
+func (c *ClientCache) AskAgainIn(connection *Connection) time.Duration {
+	p := connection.probes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, p.until.Sub(c.options.Now()))
 }
 
 // LastAnswer is when [ClientCache.Reachable] last had an answer, be it that the credential

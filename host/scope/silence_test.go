@@ -48,16 +48,16 @@ func TestProbesFitIntoAPass(t *testing.T) {
 		"a deletion asks the cluster that the resolver finds and the one that is registered, one after the other")
 }
 
-func TestReachableLeavesSlowServersAlone(t *testing.T) {
+func TestReachableLeavesSilentServersAlone(t *testing.T) {
 	clock := newClock()
 	var mu sync.Mutex
-	took, asked := 4*time.Second, 0
+	took, asked, status := 4*time.Second, 0, http.StatusGatewayTimeout
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked++
 		clock.advance(took)
-		w.WriteHeader(http.StatusGatewayTimeout)
+		w.WriteHeader(status)
 	}))
 	defer server.Close()
 	cache := scope.NewClientCache(scope.ClientCacheOptions{Policy: plain(), Now: clock.Now})
@@ -69,16 +69,67 @@ func TestReachableLeavesSlowServersAlone(t *testing.T) {
 		defer mu.Unlock()
 		return asked
 	}
-	require.Equal(t, 1, times())
-	clock.advance(11 * time.Second)
-	require.Equal(t, 1, times(), "what took 4 s rests for 12")
-	clock.advance(2 * time.Second)
-	took = 0
-	require.Equal(t, 2, times())
-	clock.advance(2 * time.Second)
-	require.Equal(t, 2, times())
-	clock.advance(2 * time.Second)
-	require.Equal(t, 3, times(), "what took no time rests for 3")
+	require.Zero(t, cache.AskAgainIn(connection), "nobody has asked")
+	for n, rest := range []time.Duration{4 * time.Second, 8 * time.Second, 12 * time.Second, 12 * time.Second} {
+		require.Equal(t, n+1, times())
+		require.Equal(t, rest, cache.AskAgainIn(connection))
+		clock.advance(rest - time.Second)
+		require.Equal(t, n+1, times(), "it is left alone")
+		require.Equal(t, time.Second, cache.AskAgainIn(connection), "and asking does not prolong that")
+		clock.advance(time.Second)
+		require.Zero(t, cache.AskAgainIn(connection))
+	}
+	mu.Lock()
+	took, status = time.Second, http.StatusForbidden
+	mu.Unlock()
+	require.NoError(t, cache.Reachable(t.Context(), connection))
+	require.Equal(t, 3*time.Second, cache.AskAgainIn(connection))
+	clock.advance(time.Minute)
+	require.Zero(t, cache.AskAgainIn(connection), "and never less than nothing")
+	mu.Lock()
+	took, status = 0, http.StatusGatewayTimeout
+	mu.Unlock()
+	require.Equal(t, 6, times())
+	require.Equal(t, 2*time.Second, cache.AskAgainIn(connection), "after an answer, the silences are counted anew")
+}
+
+func TestRestIsBounded(t *testing.T) {
+	for _, took := range []time.Duration{0, time.Millisecond, time.Second, scope.DefaultProbeTimeout, 30 * time.Second} {
+		before := time.Duration(0)
+		for silences := 1; silences < 100; silences++ {
+			rest := scope.RestAfter(took, silences)
+			require.GreaterOrEqual(t, rest, max(took, 2*time.Second), "at most half of a worker's time, at first")
+			require.GreaterOrEqual(t, rest, before, "a silence that lasts is not asked more often")
+			require.LessOrEqual(t, rest, max(12*time.Second, 3*took))
+			before = rest
+		}
+		require.GreaterOrEqual(t, before, 3*took, "and a quarter in the end")
+		require.Equal(t, max(3*time.Second, 3*took), scope.RestAfter(took, 0))
+	}
+}
+
+func TestAskAgainInIsSafeForConcurrentUse(t *testing.T) {
+	server := newAPIServer(t)
+	server.status.Store(http.StatusServiceUnavailable)
+	clock := newClock()
+	cache := scope.NewClientCache(scope.ClientCacheOptions{Now: clock.Now})
+	connection, err := cache.Remote(server.kubeconfig())
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				_ = cache.Reachable(t.Context(), connection)
+				if rest := cache.AskAgainIn(connection); rest < 0 || rest > 12*time.Second {
+					t.Errorf("rest of %s", rest)
+				}
+				clock.advance(100 * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	require.Greater(t, server.asked.Load(), int64(1))
+	require.Less(t, server.asked.Load(), int64(20), "40 s hold 2, 4, 8 and 12 s of rest, and those that follow")
 }
 
 func TestSilence(t *testing.T) {

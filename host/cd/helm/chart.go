@@ -3,16 +3,13 @@ package helm
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
-	"time"
+	"sync"
 
+	"github.com/go-logr/logr"
 	"helm.sh/helm/v4/pkg/action"
 	chartapi "helm.sh/helm/v4/pkg/chart"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -22,35 +19,45 @@ import (
 	"github.com/caisson-dev/caisson/host/provisioner"
 )
 
-const (
-	// maxChart is the largest archive that is fetched. A release with its chart must fit
-	// into a Secret of 1 MiB; charts carry some files that do not count.
-	maxChart = 20 << 20
-	// maxCached is how many archives are kept; the ones used longest ago go first.
-	maxCached = 256
-)
+// maxChart is the largest archive that is fetched. A release with its chart must fit
+// into a Secret of 1 MiB; charts carry some files that do not count.
+const maxChart = 20 << 20
 
-// charts fetches charts and keeps their archives by digest.
+// charts fetches charts, keeps their archives by digest, and remembers which archive a
+// version was for the time that its repository is away. It is safe for concurrent use.
 type charts struct {
-	fetch   *fetcher
-	dir     string
-	timeout time.Duration
+	fetch    *fetcher
+	archives archives
+	known    known
+	timeouts Timeouts
+	log      logr.Logger
+
+	mu sync.Mutex
+	// away are the versions that were last taken from the cache because their repository
+	// was away: each is logged once.
+	away map[version]bool
 }
 
 func newCharts(o Options) (*charts, error) {
-	dir := filepath.Join(o.CacheDir, "charts")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the chart cache: %w", err)
+	c := &charts{
+		fetch:    newFetcher(o.PlainHTTP),
+		archives: archives{dir: filepath.Join(o.CacheDir, "charts")}, known: known{dir: filepath.Join(o.CacheDir, "chart-versions")},
+		timeouts: o.Timeouts, log: o.Logger, away: map[version]bool{},
 	}
-	return &charts{fetch: newFetcher(o.PlainHTTP), dir: dir, timeout: o.Timeouts.Pull}, nil
+	for _, dir := range []string{c.archives.dir, c.known.dir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making the chart cache: %w", err)
+		}
+	}
+	return c, nil
 }
 
 // load returns a chart that can be installed. Its errors are provisioner errors with
-// the reasons chart_not_found, chart_unavailable and chart_invalid.
-func (c *charts) load(ctx context.Context, repo, name, version string) (*chart.Chart, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	archive, err := c.archive(ctx, repo, name, version)
+// the reasons chart_not_found, chart_unavailable, chart_invalid and forbidden. A
+// repository that answers decides; while it is away, the archive that it last had for
+// the version is used, if that is cached.
+func (c *charts) load(ctx context.Context, repo, name, number string) (*chart.Chart, error) {
+	archive, err := c.archive(ctx, version{repo, name, number})
 	if err != nil {
 		return nil, err
 	}
@@ -61,24 +68,63 @@ func (c *charts) load(ctx context.Context, repo, name, version string) (*chart.C
 	return loaded, installable(loaded)
 }
 
-func (c *charts) archive(ctx context.Context, repo, name, version string) ([]byte, error) {
-	base, err := url.Parse(repo)
-	if err != nil {
-		return nil, provisioner.Terminal(abi.ReasonChartInvalid, "the repository is not a URL")
+func (c *charts) archive(ctx context.Context, v version) ([]byte, error) {
+	pull, cancel := context.WithTimeout(ctx, c.timeouts.Pull)
+	defer cancel()
+	source, err := c.resolve(pull, v)
+	var archive []byte
+	if err == nil {
+		archive, err = c.obtain(pull, source)
 	}
-	var source archiveSource
-	switch base.Scheme {
-	case "oci":
-		source, err = c.fetch.resolveOCI(ctx, base, name, version)
-	case "http", "https":
-		source, err = c.fetch.resolveHTTP(ctx, base, name, version)
-	default:
-		return nil, provisioner.Terminal(abi.ReasonChartInvalid, "a repository starts with oci://, https:// or http://")
+	if err == nil {
+		c.known.remember(v, digestOf(archive))
+		c.settled(v)
+		return archive, nil
 	}
-	if err != nil {
+	if source.digest != "" || !isAway(err) || ctx.Err() != nil {
+		// A repository that says which archive it is answers, even if that archive does not
+		// come: another one is not what it has now.
 		return nil, err
 	}
-	if cached, ok := c.cached(source.digest); ok {
+	if archive, ok := c.remembered(v); ok {
+		c.fallBack(v, err)
+		return archive, nil
+	}
+	return nil, err
+}
+
+// isAway reports whether a repository did not say anything about a chart. A policy that
+// forbids to ask it has the same reason and is not a yield.
+func isAway(err error) bool {
+	outcome := provisioner.OutcomeOf(err)
+	return outcome.Class == abi.Yield && outcome.Headline.Reason == abi.ReasonChartUnavailable
+}
+
+// resolve finds a version in its repository. One whose archive is there anyway is not
+// waited for long.
+func (c *charts) resolve(ctx context.Context, v version) (archiveSource, error) {
+	base, err := url.Parse(v.repo)
+	if err != nil {
+		return archiveSource{}, provisioner.Terminal(abi.ReasonChartInvalid, "the repository is not a URL")
+	}
+	if digest, ok := c.known.archive(v); ok && c.archives.has(digest) {
+		bounded, cancel := context.WithTimeout(ctx, c.timeouts.Resolve)
+		defer cancel()
+		ctx = bounded
+	}
+	switch base.Scheme {
+	case "oci":
+		return c.fetch.resolveOCI(ctx, base, v.chart, v.number)
+	case "http", "https":
+		return c.fetch.resolveHTTP(ctx, base, v.chart, v.number)
+	default:
+		return archiveSource{}, provisioner.Terminal(abi.ReasonChartInvalid, "a repository starts with oci://, https:// or http://")
+	}
+}
+
+// obtain returns an archive from the cache or from where it is.
+func (c *charts) obtain(ctx context.Context, source archiveSource) ([]byte, error) {
+	if cached, ok := c.archives.cached(source.digest); ok {
 		return cached, nil
 	}
 	archive, err := c.fetch.get(ctx, source.url, nil, maxChart)
@@ -89,8 +135,41 @@ func (c *charts) archive(ctx context.Context, repo, name, version string) ([]byt
 		return nil, provisioner.Terminal(abi.ReasonChartInvalid,
 			fmt.Sprintf("the archive has digest %s and was announced with %s", got, source.digest))
 	}
-	c.keep(archive)
+	c.archives.keep(archive)
 	return archive, nil
+}
+
+// remembered returns the archive that a version last was. One that is damaged or gone is
+// forgotten, so that its repository is given its full time from then on.
+func (c *charts) remembered(v version) ([]byte, bool) {
+	digest, ok := c.known.archive(v)
+	if !ok {
+		return nil, false
+	}
+	archive, ok := c.archives.cached(digest)
+	if !ok {
+		c.known.forget(v)
+	}
+	return archive, ok
+}
+
+// fallBack logs, once until the repository answers again, that a version is taken from
+// the cache.
+func (c *charts) fallBack(v version, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away[v] {
+		return
+	}
+	c.away[v] = true
+	c.log.Info("chart repository is away, using the chart that it had", "chart", v.chart, "version", v.number, "why", clip(cause.Error()))
+}
+
+// settled notes that the repository of a version answered.
+func (c *charts) settled(v version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.away, v)
 }
 
 // archiveSource is where an archive is, and its SHA-256 in hex if that is known.
@@ -114,61 +193,4 @@ func installable(c *chart.Chart) error {
 		return provisioner.Terminal(abi.ReasonChartInvalid, "the chart lacks dependencies").WithCause(err)
 	}
 	return nil
-}
-
-func digestOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
-}
-
-// cached returns an archive, if it is there and still what its name says.
-func (c *charts) cached(digest string) ([]byte, bool) {
-	if len(digest) != sha256.Size*2 || strings.Trim(digest, "0123456789abcdef") != "" {
-		return nil, false
-	}
-	path := filepath.Join(c.dir, digest+".tgz")
-	content, err := os.ReadFile(path)
-	if err != nil || digestOf(content) != digest {
-		return nil, false
-	}
-	now := time.Now()
-	_ = os.Chtimes(path, now, now) // It only decides what is evicted first.
-	return content, true
-}
-
-// keep stores an archive. A cache that cannot be written to costs a download and is no
-// reason to fail.
-func (c *charts) keep(content []byte) {
-	file, err := os.CreateTemp(c.dir, "incoming-*")
-	if err != nil {
-		return
-	}
-	_, err = file.Write(content)
-	if closeErr := file.Close(); err != nil || closeErr != nil {
-		_ = os.Remove(file.Name())
-		return
-	}
-	if err := os.Rename(file.Name(), filepath.Join(c.dir, digestOf(content)+".tgz")); err != nil {
-		_ = os.Remove(file.Name())
-		return
-	}
-	c.evict()
-}
-
-func (c *charts) evict() {
-	paths, err := filepath.Glob(filepath.Join(c.dir, "*.tgz"))
-	if err != nil || len(paths) <= maxCached {
-		return
-	}
-	used := func(path string) time.Time {
-		info, err := os.Stat(path)
-		if err != nil {
-			return time.Time{}
-		}
-		return info.ModTime()
-	}
-	sort.Slice(paths, func(i, j int) bool { return used(paths[i]).Before(used(paths[j])) })
-	for _, path := range paths[:len(paths)-maxCached] {
-		_ = os.Remove(path)
-	}
 }

@@ -15,5 +15,9 @@
 // knows that another one of ours died over it, and takes it over at once. A pending
 // revision that is not recorded may be a person's, and has its time.
 //
+// A chart comes from its repository, whose word on a version is asked for at every action.
+// While it is away, the archive that it had for the version is used, from the cache: an
+// outage of a repository stops neither a change of values nor a repair.
+//
 // It is the only importer of helm.sh/helm/v4.
 package helm

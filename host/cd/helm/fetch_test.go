@@ -133,7 +133,7 @@ func TestLoadHTTP(t *testing.T) {
 	_, err = c.load(t.Context(), repo.URL+"/nowhere", "demo", "1.0.0")
 	requireOutcome(t, err, abi.Terminal, abi.ReasonChartNotFound)
 	repo.Down()
-	_, err = c.load(t.Context(), repo.URL, "demo", "1.0.0")
+	_, err = c.load(t.Context(), repo.URL, "demo", "9.9.9")
 	requireOutcome(t, err, abi.Yield, abi.ReasonChartUnavailable)
 }
 
@@ -337,7 +337,7 @@ func TestCacheDistrustsItself(t *testing.T) {
 	c := newTestCharts(t)
 	_, err := c.load(t.Context(), repo.URL, "demo", "1.0.0")
 	require.NoError(t, err)
-	files, err := filepath.Glob(filepath.Join(c.dir, "*"))
+	files, err := filepath.Glob(filepath.Join(c.archives.dir, "*"))
 	require.NoError(t, err)
 	require.Len(t, files, 1, "and no temporary files")
 	require.NoError(t, os.WriteFile(files[0], []byte("tampered"), 0o600))
@@ -345,10 +345,10 @@ func TestCacheDistrustsItself(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "demo", loaded.Name())
 	for _, digest := range []string{"", "../../etc/passwd", strings.Repeat("z", 64), strings.Repeat("0", 63)} {
-		_, ok := c.cached(digest)
+		_, ok := c.archives.cached(digest)
 		require.False(t, ok, digest)
 	}
-	require.NoError(t, os.RemoveAll(c.dir))
+	require.NoError(t, os.RemoveAll(c.archives.dir))
 	_, err = c.load(t.Context(), repo.URL, "demo", "1.0.0")
 	require.NoError(t, err, "a cache that cannot be written costs a download")
 }
@@ -358,17 +358,17 @@ func TestCacheIsBounded(t *testing.T) {
 	old := time.Now().Add(-time.Hour)
 	for n := range maxCached + 3 {
 		content := []byte(fmt.Sprint(n))
-		c.keep(content)
+		c.archives.keep(content)
 		if n < 3 {
-			require.NoError(t, os.Chtimes(filepath.Join(c.dir, sum(content)+".tgz"), old, old))
+			require.NoError(t, os.Chtimes(filepath.Join(c.archives.dir, sum(content)+".tgz"), old, old))
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(c.dir, "*.tgz"))
+	files, err := filepath.Glob(filepath.Join(c.archives.dir, "*.tgz"))
 	require.NoError(t, err)
 	require.Len(t, files, maxCached)
-	_, ok := c.cached(sum([]byte("0")))
+	_, ok := c.archives.cached(sum([]byte("0")))
 	require.False(t, ok, "the one used longest ago went")
-	_, ok = c.cached(sum([]byte("100")))
+	_, ok = c.archives.cached(sum([]byte("100")))
 	require.True(t, ok)
 }
 

@@ -16,8 +16,9 @@ type Options struct {
 	// Client reaches the operator's own cluster with the operator's own rights. It must
 	// read Secrets from the API server and not from a cache: the inventory is the truth.
 	Client client.Client
-	// CacheDir is where chart archives are kept, by digest. It is the only place on disk
-	// that the driver uses.
+	// CacheDir is where chart archives are kept, by digest, and which archive a version
+	// last was. It is the only place on disk that the driver uses. If it outlives the
+	// process, so does what is known of repositories that are away.
 	CacheDir string
 	// PlainHTTP lists hosts, as host or host:port, that charts may be fetched from
 	// without TLS. Loopback addresses need no listing.
@@ -55,6 +56,10 @@ type Timeouts struct {
 	Recheck time.Duration
 	// Pull is how long the download of one chart may take (1 min).
 	Pull time.Duration
+	// Resolve is how long a chart repository may take to say what a version is, if the
+	// archive that it had for it is cached (10 s). One that hangs would otherwise keep a
+	// worker for the time of Pull, at every action.
+	Resolve time.Duration
 	// Request is how long one request to an API server may take inside an action
 	// (1 min), so that a server that never answers cannot keep a worker.
 	Request time.Duration
@@ -94,6 +99,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	t.Removal = orDefault(t.Removal, 15*time.Minute)
 	t.Recheck = orDefault(t.Recheck, 10*time.Minute)
 	t.Pull = orDefault(t.Pull, time.Minute)
+	t.Resolve = orDefault(t.Resolve, 10*time.Second)
 	t.Request = orDefault(t.Request, time.Minute)
 	return t
 }

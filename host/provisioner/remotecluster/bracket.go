@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -33,6 +34,8 @@ type Clients interface {
 	// Reachable returns nil if the cluster answers, and an error that Is
 	// scope.ErrUnauthorized if it answers and refuses the credential.
 	Reachable(ctx context.Context, connection *scope.Connection) error
+	// AskAgainIn is how long what Reachable said last still holds; 0 if it would ask now.
+	AskAgainIn(connection *scope.Connection) time.Duration
 }
 
 var _ Clients = (*scope.ClientCache)(nil)

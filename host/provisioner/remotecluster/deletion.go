@@ -86,16 +86,21 @@ func (b *Bracket) silentTooLong(attempts ...attempt) bool {
 // can mend comes first. A silence is, in a deletion, told by the node of the remote, with
 // what a human can do, and otherwise left to what runs on it.
 func (b *Bracket) waiting(attempts ...attempt) error {
+	var again time.Duration
 	for _, a := range attempts {
-		if provisioner.OutcomeOf(a.err).Class != abi.Yield {
+		outcome := provisioner.OutcomeOf(a.err)
+		if outcome.Class != abi.Yield {
 			return a.err
+		}
+		if hint := outcome.RetryAfter; hint > 0 && (again == 0 || hint < again) {
+			again = hint
 		}
 	}
 	d := b.options.Deletion
 	if d == nil {
 		return nil
 	}
-	wait := provisioner.Yield(abi.ReasonRemoteUnreachable, "").WithCause(attempts[0].err)
+	wait := provisioner.Yield(abi.ReasonRemoteUnreachable, "").WithCause(attempts[0].err).WithRetryAfter(again)
 	if d.Waiting == "" {
 		return wait
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -72,12 +73,13 @@ type clients struct {
 	cache *scope.ClientCache
 
 	mu          sync.Mutex
-	unreachable map[string]error // by host
+	unreachable map[string]error         // by host
+	again       map[string]time.Duration // by host
 	probes      int
 }
 
 func newClients() *clients {
-	return &clients{cache: scope.NewClientCache(scope.ClientCacheOptions{}), unreachable: map[string]error{}}
+	return &clients{cache: scope.NewClientCache(scope.ClientCacheOptions{}), unreachable: map[string]error{}, again: map[string]time.Duration{}}
 }
 
 func (c *clients) Remote(kubeconfig *clientcmdapi.Config) (*scope.Connection, error) {
@@ -90,6 +92,13 @@ func (c *clients) Reachable(_ context.Context, connection *scope.Connection) err
 	c.probes++
 	host, _ := connection.Address()
 	return c.unreachable[host]
+}
+
+func (c *clients) AskAgainIn(connection *scope.Connection) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	host, _ := connection.Address()
+	return c.again[host]
 }
 
 // driver keeps registrations and applications in memory.

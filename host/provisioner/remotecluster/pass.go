@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -12,6 +13,10 @@ import (
 	"github.com/caisson-dev/caisson/host/provisioner"
 	"github.com/caisson-dev/caisson/host/scope"
 )
+
+// askAgainMin keeps a pass that ends just before a silent cluster may be asked again from
+// being followed by another at once.
+const askAgainMin = time.Second
 
 // pass is what one pass finds out about a remote. Each question is answered once, for
 // the first node that asks; the others wait for it and get the same.
@@ -168,7 +173,10 @@ func (b *Bracket) connect(ctx context.Context, kubeconfig *clientcmdapi.Config) 
 		// a moment what it will accept.
 		return attempt{asked: connection, err: provisioner.Retry(abi.ReasonForbidden, "").WithCause(err)}
 	}
-	return attempt{asked: connection, err: provisioner.Yield(abi.ReasonRemoteUnreachable, "").WithCause(err)}
+	// No event tells that it answers again, and a pass before it is asked again would
+	// only hear what this one does.
+	again := max(askAgainMin, b.options.Clients.AskAgainIn(connection))
+	return attempt{asked: connection, err: provisioner.Yield(abi.ReasonRemoteUnreachable, "").WithCause(err).WithRetryAfter(again)}
 }
 
 // refused maps the error of a kubeconfig that no client can be made of.
