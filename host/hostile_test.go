@@ -12,8 +12,14 @@ import (
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 )
 
-// hostileModule creates a Module of the hostile guest.
+// hostileModule creates a Module of the hostile guest that is not given much.
 func (r *rig) hostileModule(t *testing.T, name string) {
+	t.Helper()
+	r.guestModule(t, name, "limits: {timeout: 1s, memory: 64Mi}")
+}
+
+// guestModule creates a Module of the hostile guest with limits, or with the usual ones.
+func (r *rig) guestModule(t *testing.T, name, limits string) {
 	t.Helper()
 	r.module(t, name, `
 reference: registry.example.com/modules/hostile:1
@@ -21,8 +27,7 @@ allowedNamespaces: ["*"]
 grant:
   capabilities: [secret_read]
   secrets: [{namespace: $(owner), names: [token]}]
-limits: {timeout: 1s, memory: 64Mi}
-`)
+`+limits)
 	r.awaitModule(t, name, "True/Loaded")
 }
 

@@ -225,14 +225,15 @@ type counters struct{ passes, calls, wakes int }
 func (r *rig) counters(t *testing.T) counters {
 	t.Helper()
 	return counters{
-		passes: sum(t, r.collectors, "caisson_passes_total", ""),
-		calls:  sum(t, r.collectors, "caisson_module_calls_total", ""),
-		wakes:  sum(t, metrics.Registry, "controller_runtime_reconcile_total", "stack"),
+		passes: sum(t, r.collectors, "caisson_passes_total", "", ""),
+		calls:  sum(t, r.collectors, "caisson_module_calls_total", "", ""),
+		wakes:  sum(t, metrics.Registry, "controller_runtime_reconcile_total", "controller", "stack"),
 	}
 }
 
-// sum adds up the values of a counter; controller restricts those of controller-runtime.
-func sum(t *testing.T, from prometheus.Gatherer, name, controller string) int {
+// sum adds up the values of a counter, of those series that have a label of this value
+// unless the label is empty.
+func sum(t *testing.T, from prometheus.Gatherer, name, label, value string) int {
 	t.Helper()
 	families, err := from.Gather()
 	require.NoError(t, err)
@@ -242,12 +243,13 @@ func sum(t *testing.T, from prometheus.Gatherer, name, controller string) int {
 			continue
 		}
 		for _, m := range family.GetMetric() {
-			for _, label := range m.GetLabel() {
-				if controller != "" && label.GetName() == "controller" && label.GetValue() != controller {
-					total -= int(m.GetCounter().GetValue())
-				}
+			counts := label == ""
+			for _, l := range m.GetLabel() {
+				counts = counts || l.GetName() == label && l.GetValue() == value
 			}
-			total += int(m.GetCounter().GetValue())
+			if counts {
+				total += int(m.GetCounter().GetValue())
+			}
 		}
 	}
 	return total
@@ -310,6 +312,13 @@ func (b *syncBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buffer.String()
+}
+
+// count returns how often a text was written.
+func (b *syncBuffer) count(text string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Count(b.buffer.Bytes(), []byte(text))
 }
 
 func (b *syncBuffer) tail(n int) string {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -101,7 +104,7 @@ func classify(ctx context.Context, op string, ref Reference, err error) error {
 	}
 	cause := rootCause(err)
 	// What follows a line break is the body of an answer, for instance of a token service.
-	says, _, _ := strings.Cut(cause.Error(), "\n")
+	says, _, _ := strings.Cut(networkText(cause), "\n")
 	out.Detail = fmt.Sprintf("the registry %s does not answer (%s)", ref.Host(), oneLine(says))
 	// The library's error may quote a URL whose query holds a signature.
 	out.Err = cause
@@ -111,6 +114,22 @@ func classify(ctx context.Context, op string, ref Reference, err error) error {
 	}
 	return out
 }
+
+// networkText is the text of an error of package net without what is another each time
+// though nothing has changed, because a text that changes is written to a status at each
+// poll: the port of our own end, as in "read tcp 10.0.0.1:43366->10.0.0.2:443", and whether
+// a connection broke while it was read from or written to.
+func networkText(err error) string {
+	var op *net.OpError
+	var call *os.SyscallError
+	if errors.As(err, &op) && op.Source != nil && errors.As(op.Err, &call) {
+		return call.Err.Error()
+	}
+	return localEnd().ReplaceAllString(err.Error(), "")
+}
+
+// localEnd finds our own end of a connection in a text.
+func localEnd() *regexp.Regexp { return regexp.MustCompile(`\S+:\d+->`) }
 
 // answered fills in what follows from the status that the registry answered with.
 func (e *Error) answered(ref Reference, answer *transport.Error) {

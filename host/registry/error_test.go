@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
@@ -45,6 +48,7 @@ func TestClassify(t *testing.T) {
 	answer := func(code int, diagnostics ...transport.Diagnostic) error {
 		return &transport.Error{StatusCode: code, Errors: diagnostics, Request: &http.Request{Method: http.MethodGet, URL: &url.URL{Scheme: "https", Host: "ghcr.io", RawQuery: "token=s3cr3t"}}}
 	}
+	address := func(port int) net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port} }
 	cases := map[string]struct {
 		reason string
 		err    error
@@ -52,6 +56,10 @@ func TestClassify(t *testing.T) {
 		want   string
 	}{
 		"Refused":     {reason: "the real cause is named", err: quoted(errors.New("dial tcp: connection refused")), kind: Unavailable, want: "does not answer (dial tcp: connection refused)"},
+		"Reset":       {reason: "neither our own port nor the moment matters", err: quoted(&net.OpError{Op: "read", Net: "tcp", Source: address(40000), Addr: address(443), Err: os.NewSyscallError("read", syscall.ECONNRESET)}), kind: Unavailable, want: "does not answer (connection reset by peer)"},
+		"Stalled":     {reason: "the other end is named", err: quoted(&net.OpError{Op: "read", Net: "tcp", Source: address(40000), Addr: address(443), Err: os.ErrDeadlineExceeded}), kind: Unavailable, want: "does not answer (read tcp 127.0.0.1:443: i/o timeout)"},
+		"Nobody":      {reason: "who does not listen is named", err: quoted(&net.OpError{Op: "dial", Net: "tcp", Addr: address(443), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}), kind: Unavailable, want: "does not answer (dial tcp 127.0.0.1:443: connect: connection refused)"},
+		"Resolver":    {reason: "our own port is left out also where it is in a text", err: quoted(&net.DNSError{Name: "ghcr.io", Server: "10.0.0.1:53", Err: "read udp [fd00::1]:40001->[fd00::2]:53: i/o timeout"}), kind: Unavailable, want: "(lookup ghcr.io on 10.0.0.1:53: read udp [fd00::2]:53: i/o timeout)"},
 		"Nested":      {reason: "however deep it is", err: fmt.Errorf("get: %w", quoted(fmt.Errorf("again: %w", quoted(errors.New("no such host"))))), kind: Unavailable, want: "(no such host)"},
 		"Certificate": {reason: "a bad certificate is not an outage in disguise", err: quoted(x509.UnknownAuthorityError{}), kind: Unavailable, want: "certificate signed by unknown authority"},
 		"Plain":       {reason: "a registry without TLS is explained", err: quoted(http.ErrSchemeMismatch), kind: Unavailable, want: "speaks plain HTTP; give it a certificate, or list the host"},

@@ -94,6 +94,10 @@ func (p *Provisioner) fault(ctx context.Context, instance *Instance, input *abi.
 	}
 	why := sanitise(err.Error())
 	var reasoned interface{ Reason() string }
+	if !errors.As(err, &reasoned) && errors.Is(err, context.DeadlineExceeded) {
+		// The guest was not even called: every worker was busy with others all the time.
+		return p.report(ctx, provisioner.Retry(abi.ReasonDeadlineExceeded, why))
+	}
 	if !errors.As(err, &reasoned) || !slices.Contains(faultReasons(), reasoned.Reason()) {
 		return p.report(ctx, provisioner.Retry(abi.ReasonUnexpected, why))
 	}

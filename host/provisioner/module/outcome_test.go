@@ -190,6 +190,18 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
+// TestNoWorkerInTime: a call that never got a worker is no fault of the module, and nothing
+// that is unexpected.
+func TestNoWorkerInTime(t *testing.T) {
+	w := newWorld(func(context.Context, string, []byte, hostFunc) (int32, []byte, error) {
+		return 0, nil, fmt.Errorf("wait for a worker: %w", context.DeadlineExceeded)
+	})
+	outcome := provisioner.OutcomeOf(w.provision(t))
+	require.Equal(t, abi.Retry, outcome.Class)
+	require.Equal(t, abi.ReasonDeadlineExceeded, outcome.Headline.Reason)
+	require.Contains(t, outcome.Headline.Why, "wait for a worker", "the log says what the time was spent on")
+}
+
 func TestFactsAndState(t *testing.T) {
 	w := newWorld(answers(1, `{"reason":"unexpected","facts":{"podCIDR":"10.0.0.0/16"},"state":{ "n" : 1 }}`))
 	require.Equal(t, abi.Yield, provisioner.OutcomeOf(w.provision(t)).Class)

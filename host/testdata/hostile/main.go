@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"strings"
+	"time"
 )
 
 const manifest = `{
@@ -62,6 +63,10 @@ func answer(code int32, text string) int32 {
 //go:wasmexport describe
 func describe() int32 { return answer(0, manifest) }
 
+// lingers is how long a call takes that is to be caught in the middle: longer than it
+// takes a test to find the process.
+const lingers = 500 * time.Millisecond
+
 // kept keeps what allocate allocates.
 var kept [][]byte
 
@@ -77,6 +82,10 @@ func provision() int32 {
 	case told("allocate"):
 		for {
 			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+		}
+	case told("linger"):
+		for begin := time.Now(); time.Since(begin) < lingers; {
+			kept = kept[:0]
 		}
 	case told("trap"):
 		panic("told to")
