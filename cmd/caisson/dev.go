@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -133,13 +134,15 @@ func newDevDemoCommand(e *environment) *cobra.Command {
 		Use:   "demo",
 		Short: "Bring up a platform on two control planes, watch it, and take it down",
 		Long: `Build everything from the source tree, start two local control planes and a registry,
-install the operator, and run examples/platform from nothing to available and back. It
-fails unless it has seen every step happen.
+install the operator, and run examples/platform from nothing to available, through what
+happens to a platform in its life, and back. It fails unless it has seen every step happen.
 
-  DEMO_KEEP=1                leave everything running, and say how to look around
+  DEMO_KEEP=1                leave everything running once the platform is up, and say how
+                             to look around
+  DEMO_CHAPTERS=gpu,drift    show these parts of a platform's life, instead of all
   DEMO_HOME_KUBECONFIG       use this cluster as home, instead of starting one
   DEMO_WORKLOAD_KUBECONFIG   use this cluster as the workload cluster`,
-		Example: "  make demo\n  DEMO_KEEP=1 make demo",
+		Example: "  make demo\n  DEMO_KEEP=1 make demo\n  DEMO_CHAPTERS=operator make demo",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			self, err := os.Executable()
@@ -152,12 +155,18 @@ fails unless it has seen every step happen.
 			return demo.Run(cmd.Context(), demo.Options{
 				Root: root, Self: self, Out: e.out, Keep: os.Getenv("DEMO_KEEP") == "1",
 				Screen:         func(start time.Time) follow.Screen { return newScreen(e.out, start) },
+				Chapters:       splitList(os.Getenv("DEMO_CHAPTERS")),
 				HomeKubeconfig: os.Getenv("DEMO_HOME_KUBECONFIG"), WorkloadKubeconfig: os.Getenv("DEMO_WORKLOAD_KUBECONFIG"),
 			})
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", ".", "the source tree")
 	return cmd
+}
+
+// splitList splits at commas; nothing gives none.
+func splitList(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // newDevRegistryCommand is the registry of a local environment as a process of its own.

@@ -185,3 +185,8 @@ func TestDevRegistryEndsWithItsContext(t *testing.T) {
 func TestPrintableLines(t *testing.T) {
 	require.Equal(t, "one\n  two\uFFFD[2J\n  Error: three", printableLines("one\ntwo\x1b[2J\nError: three"), "no line can pass for one of ours")
 }
+
+func TestSplitList(t *testing.T) {
+	require.Empty(t, splitList(""))
+	require.Equal(t, []string{"gpu", "drift"}, splitList("gpu, drift"))
+}

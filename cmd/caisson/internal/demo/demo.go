@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/devenv"
@@ -23,6 +25,8 @@ type Options struct {
 	Out io.Writer
 	// Screen makes the screen that a Stack is shown on.
 	Screen func(start time.Time) follow.Screen
+	// Chapters are the parts that are shown; all of them if empty.
+	Chapters []string
 	// Keep leaves everything running, and says how to look around.
 	Keep bool
 	// HomeKubeconfig and WorkloadKubeconfig are clusters to use instead of local ones.
@@ -49,7 +53,14 @@ func Run(ctx context.Context, o Options) (err error) {
 	s := &show{out: o.Out, start: time.Now()}
 	d := &demo{Options: o, env: env, show: s, bin: filepath.Join(o.Root, "bin")}
 	defer func() { err = d.end(err) }()
-	for _, step := range d.steps() {
+	steps, err := chosen(d.steps(), o.Chapters)
+	if err != nil {
+		return err
+	}
+	for _, step := range steps {
+		if o.Keep && step.notIfKept {
+			continue
+		}
 		if err := s.run(ctx, step, d.counters); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
@@ -72,6 +83,10 @@ type demo struct {
 	registry       string
 	operator       *devenv.Operator
 	before         map[string]inventory
+	// lost is the cluster that will be lost; nil until it is started.
+	lost *cluster
+	// nextIsBuilt says that the next version of cilium is there.
+	nextIsBuilt bool
 }
 
 // steps are what is shown, in order.
@@ -81,10 +96,49 @@ func (d *demo) steps() []step {
 		{name: "start two control planes and a registry", do: d.startClusters},
 		{name: "push the modules and the charts", do: d.push},
 		{name: "install the operator", do: d.installOperator},
-		{name: "bring the platform up", do: d.bringUp, counted: true},
+		{name: "bring the platform up without a Secret", do: d.park, counted: true},
+		{name: "leave the parked Stack alone", chapter: "parking", do: d.stayParked, counted: true, notIfKept: true},
+		{name: "create the Secret", do: d.revive, counted: true},
 		{name: "leave it alone", do: d.leaveAlone, counted: true, lastIfKept: true},
+		{name: "switch a part off and on", chapter: "gpu", do: d.switchGPU, counted: true},
+		{name: "upgrade an application", chapter: "upgrade", do: d.upgrade, counted: true},
+		{name: "push a new version of a module", chapter: "module", do: d.updateModule, counted: true},
+		{name: "push a module that kills its worker", chapter: "fault", do: d.faultModule, counted: true},
+		{name: "stop the workload cluster for a while", chapter: "workload", do: d.pauseWorkload, counted: true},
+		{name: "stop the registry for a while", chapter: "registry", do: d.pauseRegistry, counted: true},
+		{name: "kill the workers in the middle of calls", chapter: "worker", do: d.killWorker, counted: true},
+		{name: "kill the operator, and restart it", chapter: "operator", do: d.killOperator},
+		{name: "kill the leader of two operators", chapter: "replica", do: d.failOver},
+		{name: "delete a Deployment by hand", chapter: "drift", do: d.repair, counted: true},
+		{name: "suspend, resume, delete while suspended", chapter: "suspend", do: d.suspend, counted: true},
+		{name: "delete with Discard and with Orphan", chapter: "teardown", do: d.teardowns, counted: true},
+		{name: "delete when the cluster is gone for good", chapter: "lost", do: d.loseCluster, counted: true},
 		{name: "take the platform down", do: d.takeDown, counted: true},
 	}
+}
+
+// chosen are the steps that others build on, and those of the chapters; those of all
+// chapters if none is named.
+func chosen(steps []step, chapters []string) ([]step, error) {
+	if len(chapters) == 0 {
+		return steps, nil
+	}
+	var known []string
+	var found []step
+	for _, st := range steps {
+		if st.chapter != "" {
+			known = append(known, st.chapter)
+		}
+		if st.chapter == "" || slices.Contains(chapters, st.chapter) {
+			found = append(found, st)
+		}
+	}
+	for _, c := range chapters {
+		if !slices.Contains(known, c) {
+			return nil, fmt.Errorf("there is no chapter %q; there are %s", c, strings.Join(known, ", "))
+		}
+	}
+	return found, nil
 }
 
 // end stops what was started, or says how to look around.

@@ -37,7 +37,7 @@ func (d *demo) nothingLeft(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(soon)
 	for {
 		left, err := d.left(ctx, retained)
 		if err != nil {
@@ -114,44 +114,50 @@ func (d *demo) retained(ctx context.Context) ([]string, error) {
 // everything lists every object of every kind that can be listed, but for what comes and
 // goes by itself.
 func (c *cluster) everything(ctx context.Context) (inventory, error) {
+	found := inventory{}
+	return found, c.each(ctx, func(name string, _ *metav1.PartialObjectMetadata) { found[name] = true })
+}
+
+// each calls take for every object of everything, with its kind and name.
+func (c *cluster) each(ctx context.Context, take func(name string, o *metav1.PartialObjectMetadata)) error {
 	disco, err := discovery.NewDiscoveryClientForConfig(c.config)
 	if err != nil {
-		return nil, fmt.Errorf("discover %s: %w", c.name, err)
+		return fmt.Errorf("discover %s: %w", c.name, err)
 	}
 	lists, err := disco.ServerPreferredResources()
 	if err != nil {
-		return nil, fmt.Errorf("discover %s: %w", c.name, err)
+		return fmt.Errorf("discover %s: %w", c.name, err)
 	}
-	found := inventory{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			return nil, fmt.Errorf("discover %s: %w", c.name, err)
+			return fmt.Errorf("discover %s: %w", c.name, err)
 		}
 		for _, r := range list.APIResources {
 			if !slices.Contains(r.Verbs, "list") || transient(gv.Group, r.Kind) {
 				continue
 			}
-			if err := c.collect(ctx, gv.WithKind(r.Kind), found); err != nil {
-				return nil, err
+			if err := c.eachOf(ctx, gv.WithKind(r.Kind), take); err != nil {
+				return err
 			}
 		}
 	}
-	return found, nil
+	return nil
 }
 
-func (c *cluster) collect(ctx context.Context, gvk schema.GroupVersionKind, into inventory) error {
+func (c *cluster) eachOf(ctx context.Context, gvk schema.GroupVersionKind, take func(name string, o *metav1.PartialObjectMetadata)) error {
 	objects := &metav1.PartialObjectMetadataList{}
 	objects.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err := c.client.List(ctx, objects); err != nil {
 		return fmt.Errorf("list %s on %s: %w", gvk.Kind, c.name, err)
 	}
-	for _, o := range objects.Items {
+	for i := range objects.Items {
+		o := &objects.Items[i]
 		name := gvk.Kind + "/" + o.Name
 		if o.Namespace != "" {
 			name = gvk.Kind + "/" + o.Namespace + "/" + o.Name
 		}
-		into[name] = true
+		take(name, o)
 	}
 	return nil
 }

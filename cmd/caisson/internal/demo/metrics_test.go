@@ -103,3 +103,25 @@ func TestCounters(t *testing.T) {
 	_, err = d.counters(t.Context())
 	require.ErrorContains(t, err, "read metrics: ", "an operator that is gone")
 }
+
+func TestParseLoad(t *testing.T) {
+	text := `# HELP rest_client_requests_total Number of HTTP requests
+rest_client_requests_total{code="200",host="127.0.0.1:6443",method="PUT"} 15
+rest_client_requests_total{code="200",host="127.0.0.1:64430",method="GET"} 2
+caisson_passes_total{phase="Provisioned"} 4
+caisson_module_calls_total{export="provision",module="cilium",result="OK"} 6
+caisson_module_calls_total{export="provision",module="cilium",result="fault"} 2
+caisson_module_calls_total{export="deprovision",module="storage",result="fault"} 1
+`
+	l, err := parseLoad(strings.NewReader(text), "127.0.0.1:6443")
+	require.NoError(t, err)
+	require.Equal(t, load{counters: counters{calls: 9, passes: 4, requests: 17}, home: 15, remote: 2}, l, "a host is compared whole")
+	faults, err := parseFaults(strings.NewReader(text))
+	require.NoError(t, err)
+	require.InDelta(t, 3, faults, 0)
+
+	_, err = parseLoad(strings.NewReader(strings.Repeat("x", 2<<20)), "")
+	require.ErrorContains(t, err, "read metrics: ")
+	_, err = parseFaults(strings.NewReader(strings.Repeat("x", 2<<20)))
+	require.ErrorContains(t, err, "read metrics: ")
+}

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -25,17 +23,8 @@ const registrationPrefix = "caisson-cluster-"
 // takes, for machines that do other things as well.
 const patience = 5 * time.Minute
 
-// bringUp applies the Stack and watches it until it is available.
+// bringUp watches the Stack until it is available.
 func (d *demo) bringUp(ctx context.Context) error {
-	if err := d.prepare(ctx); err != nil {
-		return err
-	}
-	if err := d.snapshot(ctx); err != nil {
-		return err
-	}
-	if err := d.home.apply(ctx, d.registry, d.example("stack.yaml")); err != nil {
-		return err
-	}
 	report, err := d.follow(ctx, follow.Available)
 	if err != nil {
 		return err
@@ -71,7 +60,7 @@ func (d *demo) expectWorkloads(found []string) error {
 // write.
 func (d *demo) leaveAlone(ctx context.Context) error {
 	stack := &v1alpha1.Stack{}
-	key := types.NamespacedName{Namespace: stackNamespace, Name: stackName}
+	key := platformKey()
 	if err := d.quiesce(ctx); err != nil {
 		return err
 	}
@@ -105,16 +94,17 @@ func (d *demo) leaveAlone(ctx context.Context) error {
 
 // quiesce waits until the echoes of the roll-out have come in: events of workloads that
 // became ready at the very end.
-func (d *demo) quiesce(ctx context.Context) error {
+func (d *demo) quiesce(ctx context.Context) error { return d.restsFor(ctx, time.Second) }
+
+// restsFor waits until the operator has not run a pass for a while.
+func (d *demo) restsFor(ctx context.Context, while time.Duration) error {
 	last, err := d.counters(ctx)
 	if err != nil {
 		return err
 	}
-	for range 20 {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Second):
+	for deadline := time.Now().Add(soon); time.Now().Before(deadline); {
+		if err := pause(ctx, while); err != nil {
+			return err
 		}
 		now, err := d.counters(ctx)
 		if err != nil {
@@ -180,8 +170,7 @@ func checkOrder(report follow.Report) error {
 func (d *demo) follow(ctx context.Context, until follow.Until) (follow.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the Stack is not %s after %s", until, patience))
 	defer cancel()
-	key := types.NamespacedName{Namespace: stackNamespace, Name: stackName}
-	return follow.Stack(ctx, d.home.client, key, until, d.Screen(d.show.start))
+	return follow.Stack(ctx, d.home.client, platformKey(), until, d.Screen(d.show.start))
 }
 
 // workloads lists the Deployments and DaemonSets outside of the demo's own namespaces,
@@ -200,62 +189,4 @@ func (c *cluster) workloads(ctx context.Context) ([]string, error) {
 		found = append(found, fmt.Sprintf("%s %d/%d", o.Name, o.Status.NumberReady, o.Status.DesiredNumberScheduled))
 	}
 	return found, nil
-}
-
-// removal is what was seen of the registration while the Stack went.
-type removal struct {
-	sawRegistration bool
-	// early says what was still there when the registration was seen to be gone.
-	early []string
-	err   error
-}
-
-func (r removal) check() error {
-	switch {
-	case r.err != nil:
-		return r.err
-	case !r.sawRegistration:
-		return errors.New("the remote was not seen to be registered")
-	case len(r.early) > 0:
-		return fmt.Errorf("the remote was deregistered while these were still there: %s", strings.Join(r.early, ", "))
-	default:
-		return nil
-	}
-}
-
-// watchRegistration looks at the registration of the remote and at what runs there until
-// the context ends.
-func (d *demo) watchRegistration(ctx context.Context) <-chan removal {
-	result := make(chan removal, 1)
-	go func() {
-		var seen removal
-		for ctx.Err() == nil {
-			seen = d.lookAtRegistration(ctx, seen)
-			select {
-			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
-			}
-		}
-		result <- seen
-	}()
-	return result
-}
-
-// lookAtRegistration asks for the registration first: if that is gone, whatever is still
-// there afterwards was there too early.
-func (d *demo) lookAtRegistration(ctx context.Context, seen removal) removal {
-	kept := &corev1.SecretList{}
-	if err := d.home.client.List(ctx, kept, client.InNamespace(operatorNamespace)); err != nil {
-		return seen
-	}
-	for _, secret := range kept.Items {
-		if strings.HasPrefix(secret.Name, registrationPrefix) {
-			seen.sawRegistration = true
-			return seen
-		}
-	}
-	if workloads, err := d.workload.workloads(ctx); err == nil && seen.sawRegistration && len(workloads) > 0 {
-		seen.early = workloads
-	}
-	return seen
 }

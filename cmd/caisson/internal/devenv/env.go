@@ -64,6 +64,20 @@ func (e *Env) State() *State {
 	return &State{Processes: slices.Clone(e.state.Processes), Kubeconfigs: maps.Clone(e.state.Kubeconfigs), Registry: e.state.Registry}
 }
 
+// Process returns what runs under a name, the last that was started if there were several,
+// or nil. Whoever stops it with a signal lets it go on before [Env.Stop]: a stopped process
+// does not hear that it shall end.
+func (e *Env) Process(name string) *Process {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range slices.Backward(e.state.Processes) {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
 // Stop ends everything and removes the directory. Nothing may be started meanwhile.
 func (e *Env) Stop() error { return e.State().Stop(e.dir) }
 
@@ -141,7 +155,7 @@ type Operator struct {
 	Metrics, Health string
 }
 
-// StartOperator starts an operator and returns once it is ready.
+// StartOperator starts an operator and returns once it is ready and serves its metrics.
 func (e *Env) StartOperator(ctx context.Context, o OperatorOptions) (*Operator, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -168,6 +182,10 @@ func (e *Env) StartOperator(ctx context.Context, o OperatorOptions) (*Operator, 
 		return nil, err
 	}
 	if err := p.await(ctx, "readiness", answers("http://"+health+"/readyz")); err != nil {
+		return nil, err
+	}
+	// It may be ready before its metrics are served.
+	if err := p.await(ctx, "metrics", answers("http://"+metrics+"/metrics")); err != nil {
 		return nil, err
 	}
 	return &Operator{Process: p, Metrics: "http://" + metrics, Health: "http://" + health}, nil

@@ -74,7 +74,12 @@ func TestOperator(t *testing.T) {
 		require.NotContains(t, string(log), "proxy.example.com")
 		require.Contains(t, string(log), "--kubeconfig=/k --namespace=caisson-system --worker=/w --cache-dir="+filepath.Join(env.Dir(), want+"-cache"))
 		require.Contains(t, string(log), "--verbose]")
+		require.Equal(t, operator.PID, env.Process(want).PID)
 	}
+	again, err := env.StartOperator(t.Context(), OperatorOptions{Program: self(t)})
+	require.NoError(t, err)
+	require.Equal(t, again.PID, env.Process("operator").PID, "the last of a name")
+	require.Nil(t, env.Process("nobody"))
 	require.NoError(t, env.Stop())
 }
 

@@ -43,7 +43,7 @@ func play(args []string) error {
 	case flags["--health-probe-bind-address"] != "":
 		fmt.Println("environment:", os.Environ())
 		fmt.Println("arguments:", args)
-		if err := playServer(flags["--health-probe-bind-address"]); err != nil {
+		if err := playServer(flags["--health-probe-bind-address"], flags["--metrics-bind-address"]); err != nil {
 			return err
 		}
 		// An operator takes a while to end; whoever ends at the same time ends before it.
@@ -80,17 +80,19 @@ func playMaker(dir, life string) error {
 	select {} // until it is killed
 }
 
-func playServer(address string) error {
+func playServer(addresses ...string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return err
+	for _, address := range addresses {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		go func() {
+			server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+			_ = server.Serve(listener)
+		}()
 	}
-	go func() {
-		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-		_ = server.Serve(listener)
-	}()
 	<-signals
 	return nil
 }

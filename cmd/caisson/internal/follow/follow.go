@@ -25,6 +25,9 @@ const (
 	Forever Until = ""
 	// Available stops when the Stack is available in its current generation.
 	Available Until = "available"
+	// Parked stops when nothing more will happen to the Stack in its current generation
+	// before somebody acts.
+	Parked Until = "parked"
 	// Gone stops when the Stack does not exist any more.
 	Gone Until = "gone"
 )
@@ -33,7 +36,7 @@ const (
 var (
 	// ErrNotFound says that there is no such Stack to begin with.
 	ErrNotFound = errors.New("no such stack")
-	// ErrDeleted says that the Stack went while it was waited for to become available.
+	// ErrDeleted says that the Stack went while it was waited for to become something else.
 	ErrDeleted = errors.New("the stack was deleted")
 )
 
@@ -69,7 +72,7 @@ type Screen interface {
 // Stack follows a Stack until it is as wanted. A cluster that stops answering is asked
 // again until the context ends, but the first look must succeed. The error is ErrNotFound
 // if there is no such Stack to begin with, ErrDeleted if it went while it was waited for
-// to become available, and the context's cause if that ends first.
+// to become something else, and the context's cause if that ends first.
 func Stack(ctx context.Context, c client.WithWatch, name types.NamespacedName, until Until, screen Screen) (Report, error) {
 	f := &follower{client: c, name: name, until: until, screen: screen, start: time.Now()}
 	defer screen.Close()
@@ -167,7 +170,15 @@ func (f *follower) see(stack *v1alpha1.Stack) bool {
 	}
 	f.stack = stack
 	f.show()
-	return f.until == Available && f.report.Last.Available
+	switch f.until {
+	case Available:
+		return f.report.Last.Available
+	case Parked:
+		parked := stack.Status.Parked
+		return parked != nil && parked.Generation == stack.Generation
+	default:
+		return false
+	}
 }
 
 // gone takes in that there is no Stack. Who just watches may see it come back.
@@ -178,7 +189,7 @@ func (f *follower) gone() (bool, error) {
 	}
 	f.stack, f.unanswered = nil, false
 	f.advance(tree.Missing(f.name.Namespace, f.name.Name))
-	if f.until == Available {
+	if f.until == Available || f.until == Parked {
 		return false, fmt.Errorf("%s: %w", f.name, ErrDeleted)
 	}
 	return f.until == Gone, nil

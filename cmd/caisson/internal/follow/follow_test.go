@@ -285,6 +285,26 @@ func TestDeletedInsteadOfAvailable(t *testing.T) {
 	require.Equal(t, tree.Gone, report.Last.Phase)
 }
 
+// A Stack is parked if what is recorded is about the spec that is there.
+func TestParked(t *testing.T) {
+	parked := scene("secret").Stack
+	parked.Status.Parked = &v1alpha1.Parked{Generation: parked.Generation}
+	f := newFixture(t, parked)
+	f.follow(t.Context(), follow.Parked)
+	report, err := f.ended()
+	require.NoError(t, err)
+	require.Equal(t, "UserActionRequired", report.Last.Phase)
+
+	parked.Status.Parked.Generation--
+	parked.ResourceVersion = ""
+	f = newFixture(t, parked)
+	f.follow(t.Context(), follow.Parked)
+	f.watching()
+	f.remove()
+	_, err = f.ended()
+	require.ErrorIs(t, err, follow.ErrDeleted, "it was waited for, and went")
+}
+
 func TestForever(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
