@@ -108,5 +108,5 @@ func pushPulse(t *testing.T, shelf *registrytest.Registry, path, version string,
 	require.NoError(t, err)
 	digest, err := push.Push(t.Context(), ref, pulse(t, version, lethal), nil)
 	require.NoError(t, err)
-	return string(digest)
+	return digest
 }

@@ -148,7 +148,7 @@ func startCluster(t *testing.T) (kubeconfig string, api client.Client) {
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig = filepath.Join(dir, "kubeconfig")
-	cmd := exec.Command(build(t, "../devcluster"), "--name=home", "--dir="+filepath.Join(dir, "state"), "--kubeconfig="+kubeconfig, //nolint:noctx // It is ended below.
+	cmd := exec.Command(build(t, "../devcluster"), "--name=home", "--dir="+filepath.Join(dir, "state"), "--kubeconfig="+kubeconfig,
 		"--parent-pid="+strconv.Itoa(os.Getpid()))
 	var log bytes.Buffer
 	cmd.Stderr = &log

@@ -1,7 +1,6 @@
 package cdtest
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -121,6 +120,6 @@ func killedInstallingThenRemoved(t *testing.T, f *fixture) {
 // requireRemoved requires that nothing is left, neither in the cluster nor on record.
 func (f *fixture) requireRemoved(t *testing.T) {
 	t.Helper()
-	require.Nil(t, f.tenant.Settings(t), fmt.Sprintf("left in %s", f.tenant.Namespace))
+	require.Nil(t, f.tenant.Settings(t), "left in %s", f.tenant.Namespace)
 	f.requireNothingListed(t)
 }

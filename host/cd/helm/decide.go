@@ -67,6 +67,7 @@ func decide(s situation) decision {
 			if s.want.describes(last.labels) {
 				return decision{step: stepHealth}
 			}
+		default:
 		}
 	}
 	if err := s.failure.holds(s.want.digest(), s.now); err != nil {

@@ -172,6 +172,7 @@ func (d *Driver) busy(key releaseKey, running step) error {
 		reason = abi.ReasonApplicationInstalling
 	case stepUninstall, stepFinishUninstall:
 		reason = abi.ReasonApplicationDeleting
+	default:
 	}
 	return provisioner.Yield(reason, "step "+string(running)+" is running").WithRetryAfter(d.pause(key))
 }

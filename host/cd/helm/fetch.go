@@ -162,7 +162,7 @@ func (f *fetcher) resolveOCI(ctx context.Context, base *url.URL, name, version s
 // get downloads at most limit bytes. A registry that wants a token gets an anonymous
 // one.
 func (f *fetcher) get(ctx context.Context, u *url.URL, header http.Header, limit int64) ([]byte, error) {
-	body, response, err := f.try(ctx, u, header, limit)
+	body, response, err := f.try(ctx, u, header, limit) //nolint:bodyclose // try closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (f *fetcher) get(ctx context.Context, u *url.URL, header http.Header, limit
 			header = http.Header{}
 		}
 		header.Set("Authorization", "Bearer "+token)
-		if body, response, err = f.try(ctx, u, header, limit); err != nil {
+		if body, response, err = f.try(ctx, u, header, limit); err != nil { //nolint:bodyclose // try closes it.
 			return nil, err
 		}
 	}
@@ -185,12 +185,12 @@ func (f *fetcher) get(ctx context.Context, u *url.URL, header http.Header, limit
 
 func statusError(u *url.URL, code int) error {
 	what := fmt.Sprintf("%s answered %d", u.Redacted(), code)
-	switch {
-	case code == http.StatusOK:
+	switch code {
+	case http.StatusOK:
 		return nil
-	case code == http.StatusNotFound, code == http.StatusGone:
+	case http.StatusNotFound, http.StatusGone:
 		return provisioner.Terminal(abi.ReasonChartNotFound, what)
-	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+	case http.StatusUnauthorized, http.StatusForbidden:
 		return provisioner.UserActionRequired(abi.ReasonForbidden, what)
 	default:
 		return provisioner.Yield(abi.ReasonChartUnavailable, what)
@@ -215,7 +215,7 @@ func (f *fetcher) try(ctx context.Context, u *url.URL, header http.Header, limit
 	if err != nil {
 		return nil, nil, provisioner.Yield(abi.ReasonChartUnavailable, "fetching from "+u.Host).WithCause(withoutURL(err))
 	}
-	defer response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // It was only read.
 	body, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	if err != nil {
 		return nil, nil, provisioner.Yield(abi.ReasonChartUnavailable, "fetching from "+u.Host).WithCause(err)
@@ -256,7 +256,7 @@ func (f *fetcher) token(ctx context.Context, challenge string) (string, error) {
 		}
 	}
 	realm.RawQuery = query.Encode()
-	body, response, err := f.try(ctx, realm, nil, maxToken)
+	body, response, err := f.try(ctx, realm, nil, maxToken) //nolint:bodyclose // try closes it.
 	if err != nil {
 		return "", err
 	}

@@ -74,7 +74,7 @@ func (c *cluster) assessOne(ctx context.Context, o manifestObject, namespace str
 	}
 	result, err := status.Compute(live)
 	if err != nil {
-		return finding{object: o.object, status: status.UnknownStatus, message: err.Error()}, nil
+		return finding{object: o.object, status: status.UnknownStatus, message: err.Error()}, nil //nolint:nilerr // It is a finding.
 	}
 	if result.Status == status.CurrentStatus && awaitsAddress(live) {
 		return finding{object: o.object, status: status.InProgressStatus, message: "has no address yet"}, nil
@@ -195,7 +195,7 @@ func (r repairs) next(now time.Time, calm time.Duration) (repairs, bool) {
 		r = repairs{}
 	}
 	pause := time.Duration(0)
-	for i := 0; i < r.count; i++ {
+	for range r.count {
 		pause = pause*2 + firstPause
 	}
 	if r.count >= maxRepairs || (r.count > 0 && now.Sub(r.last) < pause) {

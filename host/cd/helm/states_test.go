@@ -265,7 +265,7 @@ func TestFieldConflict_B50(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.tenant.Namespace, Name: "app-settings"},
 		Data:       map[string]string{"greeting": "from another controller"},
 	}
-	require.NoError(t, b.Admin.Patch(t.Context(), other, client.Apply, client.ForceOwnership, client.FieldOwner("other"))) //nolint:staticcheck // Typed apply needs generated configurations.
+	require.NoError(t, b.Admin.Patch(t.Context(), other, client.Apply, client.ForceOwnership, client.FieldOwner("other")))
 	app.Values = map[string]any{"greeting": "ours"}
 	outcome := cdtest.Settle(t, b.ensure(t, app))
 	require.Equal(t, abi.UserActionRequired, outcome.Class)

@@ -47,9 +47,9 @@ type watcher struct {
 // run keeps a watch open until nobody needs it. Failures are silent: whoever waits for
 // an object polls as well.
 func (h *hub) run(ctx context.Context, w *watcher) {
-	for again := false; ctx.Err() == nil; again = true {
-		err := h.stream(ctx, w, again)
-		h.setLive(w, nil, again)
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := h.stream(ctx, w, attempt)
+		h.setLive(w, nil, attempt)
 		pause := rewatch
 		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 			pause = refused
@@ -66,7 +66,7 @@ func (h *hub) run(ctx context.Context, w *watcher) {
 var errWatchEnded = errors.New("the watch ended")
 
 // stream opens the watch and passes on what happens until it ends.
-func (h *hub) stream(ctx context.Context, w *watcher, again bool) error {
+func (h *hub) stream(ctx context.Context, w *watcher, attempt int) error {
 	resource := w.at.metadata.Resource(w.key.target.resource).Namespace(w.key.target.namespace)
 	list, err := resource.List(ctx, metav1.ListOptions{LabelSelector: helmSelector, Limit: 1})
 	if err != nil {
@@ -79,7 +79,7 @@ func (h *hub) stream(ctx context.Context, w *watcher, again bool) error {
 		return fmt.Errorf("watching %s: %w", w.key.target.resource.Resource, err)
 	}
 	defer events.Stop()
-	h.setLive(w, events, again)
+	h.setLive(w, events, attempt)
 	for {
 		select {
 		case <-ctx.Done():
@@ -96,9 +96,9 @@ func (h *hub) stream(ctx context.Context, w *watcher, again bool) error {
 }
 
 // setLive records whether the watch is open. When it opens, something may have happened
-// since the objects were last read: everybody is told after a gap, and at first those
-// who were not ready.
-func (h *hub) setLive(w *watcher, events watch.Interface, again bool) {
+// since the objects were last read: everybody is told after a gap, which is before every
+// attempt but the first, and at first those who were not ready.
+func (h *hub) setLive(w *watcher, events watch.Interface, attempt int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w.live = events != nil
@@ -106,7 +106,7 @@ func (h *hub) setLive(w *watcher, events watch.Interface, again bool) {
 		return
 	}
 	for key := range w.users {
-		if t, ok := h.releases[key]; ok && (again || !t.ready) {
+		if t, ok := h.releases[key]; ok && (attempt > 0 || !t.ready) {
 			h.enqueue(t.owner)
 		}
 	}

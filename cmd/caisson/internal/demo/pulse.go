@@ -48,7 +48,7 @@ func say(text string) []byte {
 	const localGet, localSet, call, add = 0x20, 0x21, 0x10, 0x7c
 	out := slices.Concat(constant(int64(len(padded))), []byte{call, 0, localSet, 0})
 	for at := 0; at < len(padded); at += word {
-		value := int64(binary.LittleEndian.Uint64(padded[at:])) //nolint:gosec // The bits are meant.
+		value := int64(binary.LittleEndian.Uint64(padded[at:]))
 		out = slices.Concat(out, []byte{localGet, 0}, constant(int64(at)), []byte{add}, constant(value), []byte{call, 1})
 	}
 	return slices.Concat(out, []byte{localGet, 0}, constant(int64(len(padded))), []byte{call, 2})
@@ -82,7 +82,7 @@ func unsigned(v uint64) []byte { return binary.AppendUvarint(nil, v) }
 func signed(v int64) []byte {
 	var out []byte
 	for {
-		b := byte(v & 0x7f) //nolint:gosec // Seven bits fit.
+		b := byte(v & 0x7f)
 		v >>= 7
 		if (v == 0 && b&0x40 == 0) || (v == -1 && b&0x40 != 0) {
 			return append(out, b)

@@ -79,11 +79,11 @@ func (d *demo) badVersion(ctx context.Context) error {
 	if err := d.offer(ctx, "3.14.0"); err != nil {
 		return err
 	}
-	stack, err := d.nodeIs(ctx, platformKey(), metricsNode, abi.Terminal.String(), abi.ReasonChartNotFound)
-	if err != nil {
+	if _, err := d.nodeIs(ctx, platformKey(), metricsNode, abi.Terminal.String(), abi.ReasonChartNotFound); err != nil {
 		return err
 	}
-	if stack, err = d.parked(ctx, platformKey()); err != nil {
+	stack, err := d.parked(ctx, platformKey())
+	if err != nil {
 		return err
 	}
 	said := condition(stack)
