@@ -236,7 +236,8 @@ func (l *life) standing(t *testing.T) []string {
 	return found
 }
 
-// busyWorkers lists the workers of an operator that compute.
+// busyWorkers lists the workers of an operator that compute: those with a thread that
+// runs. The state of the process itself is that of its first thread only.
 func (o *replica) busyWorkers() []int {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -244,19 +245,33 @@ func (o *replica) busyWorkers() []int {
 	}
 	var found []int
 	for _, path := range stats {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// PID, program in parentheses, state, PID of the parent.
-		_, rest, _ := bytes.Cut(raw, []byte("(caisson-worker)"))
-		fields := bytes.Fields(rest)
-		if len(fields) < 2 || string(fields[0]) != "R" || string(fields[1]) != strconv.Itoa(o.command.Process.Pid) {
+		if _, parent := workerStat(path); parent != strconv.Itoa(o.command.Process.Pid) {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+		threads, err := filepath.Glob(filepath.Join(filepath.Dir(path), "task", "[0-9]*", "stat"))
+		if err != nil {
+			continue
+		}
+		runs := slices.ContainsFunc(threads, func(thread string) bool { state, _ := workerStat(thread); return state == "R" })
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && runs {
 			found = append(found, pid)
 		}
 	}
 	return found
+}
+
+// workerStat returns state and parent of a process or thread of caisson-worker, and
+// nothing for others.
+func workerStat(path string) (state, parent string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", "" // it has ended
+	}
+	// PID, program in parentheses, state, PID of the parent.
+	_, rest, _ := bytes.Cut(raw, []byte("(caisson-worker)"))
+	fields := bytes.Fields(rest)
+	if len(fields) < 2 {
+		return "", ""
+	}
+	return string(fields[0]), string(fields[1])
 }
