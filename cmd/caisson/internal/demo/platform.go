@@ -92,9 +92,12 @@ func (d *demo) leaveAlone(ctx context.Context) error {
 	return nil
 }
 
+// calm is longer than the second after which a pass whose inputs moved is repeated.
+const calm = 2500 * time.Millisecond
+
 // quiesce waits until the echoes of the roll-out have come in: events of workloads that
 // became ready at the very end.
-func (d *demo) quiesce(ctx context.Context) error { return d.restsFor(ctx, time.Second) }
+func (d *demo) quiesce(ctx context.Context) error { return d.restsFor(ctx, calm) }
 
 // restsFor waits until the operator has not run a pass for a while.
 func (d *demo) restsFor(ctx context.Context, while time.Duration) error {
