@@ -111,11 +111,7 @@ func lifeOutages(t *testing.T, r *rig) {
 	l, m := there.life(t, "outage"), there.life(t, "silence")
 
 	paused, hangs := l.start(t, "hangs", webStack)
-	declared, word := l.start(t, "declared", lostStack(t, "0s"))
-	silent, grace := m.start(t, "silent", lostStack(t, "3s"))
-	for _, key := range []client.ObjectKey{paused, declared, silent} {
-		r.awaitStack(t, key, "True/Provisioned")
-	}
+	r.awaitStack(t, paused, "True/Provisioned")
 	first := l.deployment(t, "metrics-server")
 
 	hangs.mark(t, "the API server of the workload cluster hangs, and the spec is changed")
@@ -134,6 +130,11 @@ func lifeOutages(t *testing.T, r *rig) {
 	l.end(t, paused)
 	hangs.compare(t, "workload-hangs")
 
+	// These come after the pause, which would show in their lives now and then.
+	declared, word := l.start(t, "declared", lostStack(t, "0s"))
+	silent, grace := m.start(t, "silent", lostStack(t, "3s"))
+	r.awaitStack(t, declared, "True/Provisioned")
+	r.awaitStack(t, silent, "True/Provisioned")
 	word.mark(t, "the cluster is gone for good, and the Stack is deleted")
 	grace.mark(t, "the cluster is gone for good, and the Stack is deleted")
 	lost.Kill()
