@@ -153,8 +153,18 @@ func (r *StackReconciler) serviceAccount(stack *v1alpha1.Stack) string {
 	return r.DefaultServiceAccount
 }
 
+// stackKind is what an owner is that does not say so: a client may leave it out.
+const stackKind = "Stack"
+
 func ownerOf(stack *v1alpha1.Stack) scope.Owner {
-	return scope.Owner{APIVersion: v1alpha1.GroupVersion().String(), Kind: "Stack", Namespace: stack.Namespace, Name: stack.Name, UID: string(stack.UID), Generation: stack.Generation}
+	owner := scope.Owner{
+		APIVersion: v1alpha1.GroupVersion().String(), Kind: stackKind,
+		Namespace: stack.Namespace, Name: stack.Name, UID: string(stack.UID), Generation: stack.Generation,
+	}
+	if stack.Kind != "" {
+		owner.APIVersion, owner.Kind = stack.APIVersion, stack.Kind
+	}
+	return owner
 }
 
 func factsOf(tree Tree) map[string]apiextensionsv1.JSON {

@@ -80,6 +80,9 @@ func (r *ModuleReconciler) faultSource() source.Source {
 func (r *StackReconciler) driverSource(driver DriverEvents) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		driver.Subscribe(ctx, func(owner scope.Owner) {
+			if !r.owners().Owns(owner) {
+				return
+			}
 			name := types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name}
 			r.Wakes.Add(name, Wake{Driver: true})
 			queue.Add(reconcile.Request{NamespacedName: name})

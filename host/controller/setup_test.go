@@ -80,12 +80,13 @@ func TestDriverNotifications(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 100 {
-				driver.notify(scope.Owner{Namespace: "team", Name: "web"})
+				driver.notify(ownerOf(newStack()))
+				driver.notify(scope.Owner{APIVersion: "example.com/v1", Kind: "Other", Namespace: "team", Name: "other"})
 			}
 		})
 	}
 	wg.Wait()
-	require.Eventually(t, func() bool { return queue.Len() == 1 }, 10*time.Second, time.Millisecond, "one name, however many notifications")
+	require.Eventually(t, func() bool { return queue.Len() == 1 }, 10*time.Second, time.Millisecond, "one name, however many notifications, and none of another kind")
 	request, _ := queue.Get()
 	require.Equal(t, theStack(), request.NamespacedName)
 	require.Equal(t, Wake{Driver: true}, w.Wakes.Take(request.NamespacedName))

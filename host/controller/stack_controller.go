@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -58,6 +57,8 @@ type Forgetter interface {
 type StackReconciler struct {
 	// Client is the operator's own, reading from its cache.
 	Client client.Client
+	// Owners are what passes are run for; Stacks, through Client, if nil.
+	Owners Owners
 	// Planner, Tenants and Memory are described at their types.
 	Planner Planner
 	Tenants Tenants
@@ -95,13 +96,13 @@ type StateDropper interface {
 
 // Reconcile looks at one Stack: observe, decide, act, write the status once.
 func (r *StackReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	stack := &v1alpha1.Stack{}
-	if err := r.Client.Get(ctx, req.NamespacedName, stack); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.forget(req.NamespacedName)
-			return ctrl.Result{}, nil
-		}
-		return ctrl.Result{}, fmt.Errorf("read stack: %w", err)
+	stack, err := r.owners().Read(ctx, req.NamespacedName)
+	if apierrors.IsNotFound(err) {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	if r.Wakes.Behind(req.NamespacedName, stack.ResourceVersion, r.now()) {
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
@@ -147,13 +148,8 @@ func (r *StackReconciler) act(ctx context.Context, stack *v1alpha1.Stack, inputs
 
 // provision puts the finalizer on before the first side effect, and runs a pass.
 func (r *StackReconciler) provision(ctx context.Context, stack *v1alpha1.Stack, inputs []v1alpha1.InputRecord) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(stack, v1alpha1.StackFinalizer) {
-		before := stack.DeepCopy()
-		controllerutil.AddFinalizer(stack, v1alpha1.StackFinalizer)
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, stack, patch, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
-			return ctrl.Result{}, fmt.Errorf("add finalizer: %w", err)
-		}
+	if err := r.owners().Hold(ctx, stack); err != nil {
+		return ctrl.Result{}, err
 	}
 	return r.finish(ctx, stack, r.run(ctx, stack, inputs, actionProvision))
 }
@@ -175,11 +171,8 @@ func (r *StackReconciler) deprovision(ctx context.Context, stack *v1alpha1.Stack
 		kind = "Warning"
 	}
 	r.Events.Eventf(stack, nil, kind, v1alpha1.ReasonDeprovisioned, "Deprovision", "%s", clip(farewell(result)))
-	before := stack.DeepCopy()
-	controllerutil.RemoveFinalizer(stack, v1alpha1.StackFinalizer)
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, stack, patch, client.FieldOwner(v1alpha1.FieldManager)); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
+	if err := r.owners().Release(ctx, stack); err != nil {
+		return ctrl.Result{}, err
 	}
 	r.Memory.Forget(string(stack.UID))
 	r.forget(client.ObjectKeyFromObject(stack))
@@ -238,7 +231,7 @@ func (r *StackReconciler) writeStatus(ctx context.Context, stack *v1alpha1.Stack
 	status.LastPassTime = &now
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if err := r.Client.Status().Patch(ctx, stack, statusPatch{status}, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+	if err := r.owners().WriteStatus(ctx, stack, status); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	r.Wakes.Wrote(client.ObjectKeyFromObject(stack), stack.ResourceVersion, r.now())
@@ -258,6 +251,13 @@ func (r *StackReconciler) recordTransition(stack *v1alpha1.Stack, before *v1alph
 	if len(stack.Status.Abandoned) > len(before.Abandoned) {
 		r.Events.Eventf(stack, nil, "Warning", eventAbandoned, "Deprovision", "%s", clip(givenUp(stack.Status.Abandoned)))
 	}
+}
+
+func (r *StackReconciler) owners() Owners {
+	if r.Owners == nil {
+		return stacks{client: r.Client}
+	}
+	return r.Owners
 }
 
 func (r *StackReconciler) now() time.Time {
