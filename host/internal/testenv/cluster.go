@@ -139,8 +139,17 @@ func (c *Cluster) Kill() {
 func (c *Cluster) removeState() { _ = os.RemoveAll(filepath.Dir(c.Path)) }
 
 // Pause freezes the cluster: connections stay open and are accepted, and nothing is answered, as from a machine that hangs.
-// It fails if the cluster has ended.
-func (c *Cluster) Pause() error { return c.send(syscall.SIGSTOP) }
+// It returns when the last thread has come to rest, and fails if the cluster has ended.
+func (c *Cluster) Pause() error {
+	if err := c.send(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	if err := awaitStopped(c.process.command.Process.Pid); err != nil {
+		return fmt.Errorf("wait for devcluster to stop: %w", err)
+	}
+
+	return nil
+}
 
 // Resume lets a paused cluster go on. It fails if the cluster has ended.
 func (c *Cluster) Resume() error { return c.send(syscall.SIGCONT) }
