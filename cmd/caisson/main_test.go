@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/golden"
 	"github.com/caisson-dev/caisson/host/registry"
 	"github.com/caisson-dev/caisson/host/sandbox"
 )
@@ -87,14 +88,7 @@ func (s *session) write(name string, content []byte) {
 func (s *session) golden(name, text string) {
 	s.t.Helper()
 	text = strings.NewReplacer(s.hidden...).Replace(text)
-	path := filepath.Join(s.sources, "testdata", "golden", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(s.t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(s.t, err, "UPDATE_GOLDEN=1 go test writes it")
-	require.Equal(s.t, string(want), text, "golden file %s", name)
+	golden.EqualFile(s.t, filepath.Join(s.sources, "testdata", "golden", name+".txt"), text)
 }
 
 const manifestJSON = `{

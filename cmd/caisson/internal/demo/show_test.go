@@ -15,20 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/devenv"
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/golden"
 )
-
-// golden compares text with a file; UPDATE_GOLDEN=1 writes it.
-func golden(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "UPDATE_GOLDEN=1 go test writes it")
-	require.Equal(t, string(want), text, "golden file %s", path)
-}
 
 // timeless takes the times out of what a show prints.
 func timeless(s string) string {
@@ -55,7 +43,7 @@ func TestShow(t *testing.T) {
 		s.rows[i].took = time.Duration(i+1) * 1500 * time.Millisecond
 	}
 	s.table()
-	golden(t, "show", timeless(out.String()))
+	golden.Equal(t, "show", timeless(out.String()))
 }
 
 func TestShowFails(t *testing.T) {
@@ -116,7 +104,7 @@ func TestLogs(t *testing.T) {
 		{Name: "gone", Log: filepath.Join(dir, "missing.log")},
 		{Name: "operator", Log: filepath.Join(dir, "operator.log")},
 	}})
-	golden(t, "logs", out.String())
+	golden.Equal(t, "logs", out.String())
 }
 
 func newDemo(t *testing.T, keep bool) (*demo, *strings.Builder) {
@@ -155,7 +143,7 @@ func TestEndKeeps(t *testing.T) {
 	d.home, d.workload = &cluster{kubeconfig: "/d/home.kubeconfig"}, &cluster{kubeconfig: "/d/workload.kubeconfig"}
 	require.NoError(t, d.end(nil))
 	require.DirExists(t, d.env.Dir())
-	golden(t, "look-around", timeless(strings.ReplaceAll(out.String(), d.env.Dir(), "/d")))
+	golden.Equal(t, "look-around", timeless(strings.ReplaceAll(out.String(), d.env.Dir(), "/d")))
 	require.NoError(t, d.env.Stop())
 }
 

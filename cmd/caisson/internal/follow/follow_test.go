@@ -3,8 +3,6 @@ package follow_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/follow"
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/golden"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree/treetest"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
@@ -28,19 +27,6 @@ import (
 
 // patience is how long something that must happen may take.
 const patience = 20 * time.Second
-
-// golden compares text with a file; UPDATE_GOLDEN=1 writes it.
-func golden(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "UPDATE_GOLDEN=1 go test writes it")
-	require.Equal(t, string(want), text, "golden file %s", path)
-}
 
 // recorder is a screen that keeps what it is shown.
 type recorder struct {
@@ -194,7 +180,7 @@ func TestUntilAvailable(t *testing.T) {
 		at = x.At
 		trace.WriteString(strings.TrimSpace(x.Node+" "+x.Disposition+" "+x.Reason) + "\n")
 	}
-	golden(t, "transitions", trace.String())
+	golden.Equal(t, "transitions", trace.String())
 }
 
 func TestAlreadyThere(t *testing.T) {

@@ -2,8 +2,6 @@ package follow
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,21 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/golden"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree/treetest"
 )
-
-func goldenScreen(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "UPDATE_GOLDEN=1 go test writes it")
-	require.Equal(t, string(want), text, "golden file %s", path)
-}
 
 func life() []tree.View {
 	var views []tree.View
@@ -48,7 +35,7 @@ func TestLineScreen(t *testing.T) {
 	stamp := regexp.MustCompile(`(?m)^  1\d\d\.\ds  `)
 	lines := strings.Count(out.String(), "\n")
 	require.Len(t, stamp.FindAllString(out.String(), -1), lines, "each line has the time since the start")
-	goldenScreen(t, "lines", stamp.ReplaceAllString(out.String(), "   TIME  "))
+	golden.Equal(t, "lines", stamp.ReplaceAllString(out.String(), "   TIME  "))
 }
 
 // terminal does what a terminal does with what a LiveScreen writes.
@@ -126,7 +113,7 @@ func TestLiveScreenGolden(t *testing.T) {
 		out.WriteString("---- shown\n")
 	}
 	s.Close()
-	goldenScreen(t, "live", strings.NewReplacer("\x1b", "ESC", "\r", "CR").Replace(out.String()))
+	golden.Equal(t, "live", strings.NewReplacer("\x1b", "ESC", "\r", "CR").Replace(out.String()))
 }
 
 // In a small window the tree gives way; what was cut appears in the end.

@@ -2,8 +2,6 @@ package tree_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,23 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/golden"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree/treetest"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 )
-
-// golden compares text with a file; UPDATE_GOLDEN=1 writes it.
-func golden(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "UPDATE_GOLDEN=1 go test writes it")
-	require.Equal(t, string(want), text, "golden file %s", path)
-}
 
 func views() ([]string, []tree.View) {
 	var names []string
@@ -47,8 +33,8 @@ func TestLines(t *testing.T) {
 		text := strings.Join(tree.Lines(v, tree.Style{Coloured: true}), "\n")
 		fmt.Fprintf(&coloured, "---- %s\n%s\n\n", names[i], strings.ReplaceAll(text, "\x1b", "ESC"))
 	}
-	golden(t, "life", plain.String())
-	golden(t, "life-coloured", coloured.String())
+	golden.Equal(t, "life", plain.String())
+	golden.Equal(t, "life-coloured", coloured.String())
 }
 
 func TestChanges(t *testing.T) {
@@ -63,7 +49,7 @@ func TestChanges(t *testing.T) {
 		require.Empty(t, tree.Changes(v, v), "what does not change is not said")
 		before = v
 	}
-	golden(t, "life-changes", b.String())
+	golden.Equal(t, "life-changes", b.String())
 }
 
 func TestChangesOfTheConnection(t *testing.T) {
@@ -107,7 +93,7 @@ func TestNextStep(t *testing.T) {
 func TestLinesWrapped(t *testing.T) {
 	_, views := views()
 	lines := tree.Lines(views[3], tree.Style{Width: 60})
-	golden(t, "wrapped", strings.Join(lines, "\n")+"\n")
+	golden.Equal(t, "wrapped", strings.Join(lines, "\n")+"\n")
 	for _, width := range []int{1, 20, 25} {
 		narrow := tree.Lines(views[3], tree.Style{Width: width})
 		words := strings.Fields(strings.Join(narrow, " "))
