@@ -142,8 +142,14 @@ func (p *parts) add(mgr ctrl.Manager, o Options) error {
 	}); err != nil {
 		return fmt.Errorf("set up the module controller: %w", err)
 	}
-	if err := controller.SetupStack(mgr, p.stacks(mgr, o, modules), p.driver); err != nil {
+	clients := scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs})
+	if err := controller.SetupStack(mgr, p.stacks(mgr, o, clients, modules), p.driver); err != nil {
 		return fmt.Errorf("set up the stack controller: %w", err)
+	}
+	for _, janitor := range []manager.RunnableFunc{clients.Run, p.driver.Run} {
+		if err := mgr.Add(janitor); err != nil {
+			return fmt.Errorf("add what drops idle connections: %w", err)
+		}
 	}
 	if err := mgr.Add(closeAtEnd{driver: p.driver, box: p.box}); err != nil {
 		return fmt.Errorf("add the end of the host: %w", err)
@@ -151,8 +157,7 @@ func (p *parts) add(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-func (p *parts) stacks(mgr ctrl.Manager, o Options, modules *controller.Modules) *controller.StackReconciler {
-	clients := scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs})
+func (p *parts) stacks(mgr ctrl.Manager, o Options, clients *scope.ClientCache, modules *controller.Modules) *controller.StackReconciler {
 	memo := module.NewMemo(memoSize)
 	state := controller.NewStateStore(p.own, o.Namespace)
 	events := mgr.GetEventRecorder("caisson")

@@ -2,6 +2,7 @@ package scope
 
 import (
 	"container/list"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -23,6 +24,8 @@ const (
 	// DefaultMaxEntries is far above what one operator drives in one resync, at some
 	// hundred KiB a connection once its mapper is filled.
 	DefaultMaxEntries = 512
+	// sweepsPerIdle keeps a connection for at most a quarter longer than its idle time-out.
+	sweepsPerIdle = 4
 )
 
 // ErrNoHome says that a tenant's connection was asked of a cache without a home.
@@ -44,14 +47,18 @@ type ClientCacheOptions struct {
 	// ProbeTimeout is how long [ClientCache.Reachable] waits for an answer; 0 means
 	// [DefaultProbeTimeout].
 	ProbeTimeout time.Duration
+	// SlowAfter is how long a request to a remote may go without an answer before the
+	// cluster is asked whether it is there; 0 means [DefaultSlowAfter].
+	SlowAfter time.Duration
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
 
 // ClientCache keeps connections, by what they are made of: the same kubeconfig yields
-// the same connection, a rotated one another. The longest unused one goes first. It
-// starts no goroutines of its own: idle ones are dropped when the cache is next used.
-// It is safe for concurrent use.
+// the same connection, a rotated one another. The longest unused one goes first. Idle
+// ones are dropped when the cache is next used, or by [ClientCache.Run]; their sockets
+// are closed, and those that are busy then close once they have been idle for a minute
+// and a half. It is safe for concurrent use.
 type ClientCache struct {
 	options ClientCacheOptions
 
@@ -80,6 +87,9 @@ func NewClientCache(o ClientCacheOptions) *ClientCache {
 	if o.ProbeTimeout <= 0 {
 		o.ProbeTimeout = DefaultProbeTimeout
 	}
+	if o.SlowAfter <= 0 {
+		o.SlowAfter = DefaultSlowAfter
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -106,11 +116,11 @@ func (c *ClientCache) Remote(kubeconfig *clientcmdapi.Config) (*Connection, erro
 		if err != nil {
 			return nil, err
 		}
-		connection, err := newConnection(key, config, c.options.Scheme)
-		if err != nil {
+		connection := &Connection{key: key, kubeconfig: clean, probes: &probe{}}
+		config.Wrap(c.guardOf(connection).wrap)
+		if err := connection.open(config, c.options.Scheme); err != nil {
 			return nil, err
 		}
-		connection.kubeconfig = clean
 		return connection, nil
 	})
 }
@@ -128,8 +138,52 @@ func (c *ClientCache) Tenant(namespace, serviceAccount string) (*Connection, err
 		if config.Timeout <= 0 {
 			config.Timeout = c.options.Policy.timeout()
 		}
-		return newConnection(key, config, c.options.Scheme)
+		connection := &Connection{key: key, probes: &probe{}}
+		if err := connection.open(config, c.options.Scheme); err != nil {
+			return nil, err
+		}
+		return connection, nil
 	})
+}
+
+// guardOf makes the guard of a remote.
+func (c *ClientCache) guardOf(connection *Connection) *guard {
+	return &guard{
+		slow: c.options.SlowAfter, now: c.options.Now, silent: connection.probes.isSilent,
+		ask: func(ctx context.Context, since time.Time) error { return c.reach(ctx, connection, since) },
+	}
+}
+
+// Run drops connections that are idle, and closes their sockets, until the context ends.
+// Without it they go when the cache is next used, so a process that has nothing left to
+// do would keep them. It always returns nil.
+func (c *ClientCache) Run(ctx context.Context) error {
+	ticker := time.NewTicker(max(time.Millisecond, c.options.IdleTimeout/sweepsPerIdle))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			c.DropIdle()
+		}
+	}
+}
+
+// DropIdle drops the connections that are idle now and closes their sockets.
+func (c *ClientCache) DropIdle() {
+	c.mu.Lock()
+	dropped := c.dropIdle(c.options.Now())
+	c.mu.Unlock()
+	closeAll(dropped)
+}
+
+func closeAll(dropped []*cacheEntry) {
+	for _, old := range dropped {
+		if connection, err := old.build(); err == nil {
+			connection.close()
+		}
+	}
 }
 
 // Len is how many connections are kept.
@@ -141,11 +195,7 @@ func (c *ClientCache) Len() int {
 
 func (c *ClientCache) get(key string, build func(key string) (*Connection, error)) (*Connection, error) {
 	entry, dropped := c.entry(key, build)
-	for _, old := range dropped {
-		if connection, err := old.build(); err == nil {
-			connection.close()
-		}
-	}
+	closeAll(dropped)
 	connection, err := entry.build()
 	if err != nil {
 		c.forget(entry)

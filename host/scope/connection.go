@@ -38,11 +38,11 @@ func (c *Connection) Kubeconfig() *clientcmdapi.Config { return c.kubeconfig.Dee
 // Address is the API server's host and port.
 func (c *Connection) Address() (string, int) { return c.host, c.port }
 
-// newConnection builds the clients. It makes no request.
-func newConnection(key string, config *rest.Config, scheme *runtime.Scheme) (*Connection, error) {
+// open builds the clients. It makes no request.
+func (c *Connection) open(config *rest.Config, scheme *runtime.Scheme) error {
 	shared, err := rest.HTTPClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("build HTTP client: %w", err)
+		return fmt.Errorf("build HTTP client: %w", err)
 	}
 	// client-go may hand out http.DefaultClient, so what follows changes a copy.
 	httpClient := *shared
@@ -51,14 +51,15 @@ func newConnection(key string, config *rest.Config, scheme *runtime.Scheme) (*Co
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	mapper, err := apiutil.NewDynamicRESTMapper(config, &httpClient)
 	if err != nil {
-		return nil, fmt.Errorf("build REST mapper: %w", err)
+		return fmt.Errorf("build REST mapper: %w", err)
 	}
-	c, err := client.New(config, client.Options{HTTPClient: &httpClient, Scheme: scheme, Mapper: mapper})
+	made, err := client.New(config, client.Options{HTTPClient: &httpClient, Scheme: scheme, Mapper: mapper})
 	if err != nil {
-		return nil, fmt.Errorf("build client: %w", err)
+		return fmt.Errorf("build client: %w", err)
 	}
-	host, port := addressOf(config)
-	return &Connection{key: key, config: config, http: &httpClient, client: c, host: host, port: port, probes: &probe{}}, nil
+	c.config, c.http, c.client = config, &httpClient, made
+	c.host, c.port = addressOf(config)
+	return nil
 }
 
 // close drops the idle sockets. Requests in flight and holders are not disturbed.

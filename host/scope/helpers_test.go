@@ -8,14 +8,18 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // keyPair returns a self-signed certificate and its key, as PEM.
@@ -81,4 +85,45 @@ func (s *apiServer) kubeconfig() *clientcmdapi.Config {
 	config := kubeconfig(s.URL)
 	config.Clusters["their-cluster"].CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	return config
+}
+
+var configMapKey = client.ObjectKey{Namespace: "a", Name: "b"}
+
+func configMap() *corev1.ConfigMap { return &corev1.ConfigMap{} }
+
+// connections counts the open sockets of a server.
+type connections struct {
+	mu   sync.Mutex
+	open map[net.Conn]bool
+}
+
+func (c *connections) note(connection net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew, http.StateActive, http.StateIdle:
+		c.open[connection] = true
+	case http.StateClosed, http.StateHijacked:
+		delete(c.open, connection)
+	}
+}
+
+func (c *connections) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// countedServer is an API server with TLS whose sockets are counted.
+func countedServer(tb testing.TB) (*apiServer, *connections) {
+	tb.Helper()
+	s, c := &apiServer{}, &connections{open: map[net.Conn]bool{}}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"gitVersion":"v1.37.2"}`))
+	}))
+	s.Config.ConnState = c.note
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	tb.Cleanup(s.Close)
+	return s, c
 }

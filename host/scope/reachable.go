@@ -43,6 +43,7 @@ var ErrUnauthorized = errors.New("the cluster does not accept the credential")
 type probe struct {
 	mu     sync.Mutex
 	flight chan struct{} // closed when the request in flight has ended; nil if none is
+	asked  time.Time     // when the last request that has ended began
 	until  time.Time     // what is remembered holds until then
 	err    error
 	// answered and silent are described at [Connection.LastAnswer] and
@@ -60,9 +61,15 @@ type probe struct {
 // error that the caller ran out of time; any other that the cluster does not answer as
 // an API server. A cluster that forbids /version to the identity has answered.
 func (c *ClientCache) Reachable(ctx context.Context, connection *Connection) error {
+	return c.reach(ctx, connection, time.Time{})
+}
+
+// reach is Reachable, but an answer only counts if it was asked for after a time. A
+// silence that is remembered always counts: it is what leaves the cluster alone.
+func (c *ClientCache) reach(ctx context.Context, connection *Connection, since time.Time) error {
 	p := connection.probes
 	p.mu.Lock()
-	if c.options.Now().Before(p.until) {
+	if c.options.Now().Before(p.until) && (p.silences > 0 || p.asked.After(since)) {
 		defer p.mu.Unlock()
 		return p.err
 	}
@@ -100,8 +107,16 @@ func (p *probe) run(ctx context.Context, connection *Connection, o ClientCacheOp
 	default:
 		p.silences++
 	}
+	p.asked = asked
 	p.err, p.flight, p.until = err, nil, now.Add(restAfter(now.Sub(asked), p.silences))
 	close(done)
+}
+
+// isSilent reports whether the last request had no answer.
+func (p *probe) isSilent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silences > 0
 }
 
 // restAfter is how long a cluster is left alone after a request that took so long, and
@@ -150,7 +165,7 @@ func (c *Connection) version(ctx context.Context) error {
 	if err != nil {
 		return errors.New("parse server URL")
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), http.NoBody)
+	request, err := http.NewRequestWithContext(asProbe(ctx), http.MethodGet, base.JoinPath("version").String(), http.NoBody)
 	if err != nil {
 		return errors.New("build version request")
 	}

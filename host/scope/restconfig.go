@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// DefaultTimeout limits one request to a remote. A pass must not hang on a server
-	// that accepts connections and says nothing; 30 s is what kube-apiserver itself
-	// grants a webhook at most.
+	// DefaultTimeout limits one request to a remote that answers others; 30 s is what
+	// kube-apiserver itself grants a webhook at most. A server that says nothing is given
+	// up much earlier, see [DefaultSlowAfter].
 	DefaultTimeout = 30 * time.Second
 	// DefaultQPS is that of controller-runtime's own clients: enough to apply a chart of a
 	// hundred objects without queueing, harmless to a server that shares fairly.

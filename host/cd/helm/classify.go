@@ -14,6 +14,7 @@ import (
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/scope"
 )
 
 // verdict is what an error means: what to say while it may still go away by itself, and
@@ -138,8 +139,8 @@ func isNoMatch(err error) bool {
 
 func isTransport(err error) bool {
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		mentions(err, "kubernetes cluster unreachable", "connection refused", "unexpected EOF")
+	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, scope.ErrSilent) ||
+		mentions(err, "kubernetes cluster unreachable", "connection refused", "unexpected EOF", scope.ErrSilent.Error())
 }
 
 func mentions(err error, texts ...string) bool {
@@ -153,13 +154,16 @@ func mentions(err error, texts ...string) bool {
 }
 
 // readError is the answer when something that had to be read could not be. The pass is
-// repeated; only a missing permission needs somebody.
+// repeated; only a missing permission needs somebody. A remote that fell silent in the
+// middle of a pass is waited for, as one is that was silent at its beginning.
 func readError(err error, what string) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return provisioner.UserActionRequired(abi.ReasonForbidden, what).WithCause(err)
 	case errors.Is(err, errUnreadable):
 		return provisioner.UserActionRequired(abi.ReasonApplicationFailed, what).WithCause(err)
+	case errors.Is(err, scope.ErrSilent):
+		return provisioner.Yield(abi.ReasonRemoteUnreachable, what).WithCause(err)
 	default:
 		return provisioner.Retry(abi.ReasonRemoteUnreachable, what).WithCause(err)
 	}

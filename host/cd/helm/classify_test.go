@@ -18,6 +18,7 @@ import (
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/scope"
 )
 
 func errNoMatch() error {
@@ -61,6 +62,8 @@ func TestClassify(t *testing.T) {
 		"TooMany":             {"429", apierrors.NewTooManyRequests("later", 1), stageApplying, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
 		"ServerTimeout":       {"the server was too slow", apierrors.NewTimeoutError("slow", 1), stageApplying, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
 		"Network":             {"nobody answers", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, stageRendering, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
+		"Silent":              {"it fell silent in the middle", fmt.Errorf("reading: %w", scope.ErrSilent), stageRendering, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
+		"SilentText":          {"the SDK loses the type in aggregates", errors.New("could not get information about the resource: " + scope.ErrSilent.Error()), stageRendering, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
 		"Deadline":            {"time ran out", fmt.Errorf("waiting: %w", context.DeadlineExceeded), stageApplying, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
 		"Unreachable":         {"Helm's own words for it", errors.New("kubernetes cluster unreachable: x"), stageRendering, abi.Yield, abi.ReasonRemoteUnreachable, abi.UserActionRequired},
 		"Owned":               {"B33", errors.New("Unable to continue with install: ConfigMap exists and cannot be imported into the current release"), stageRendering, abi.UserActionRequired, abi.ReasonApplicationOwned, abi.UserActionRequired},
@@ -94,6 +97,9 @@ func TestReadError(t *testing.T) {
 	require.ErrorIs(t, forbidden, provisioner.ErrUserActionRequired)
 	require.Equal(t, abi.Retry, provisioner.OutcomeOf(readError(errors.New("EOF"), "reading")).Class)
 	require.ErrorIs(t, readError(fmt.Errorf("x: %w", errUnreadable), "reading"), provisioner.ErrUserActionRequired)
+	silent := provisioner.OutcomeOf(readError(fmt.Errorf("x: %w", scope.ErrSilent), "reading"))
+	require.Equal(t, abi.Yield, silent.Class, "what fell silent is waited for")
+	require.Equal(t, abi.ReasonRemoteUnreachable, silent.Headline.Reason)
 }
 
 func TestCausesAreCollected(t *testing.T) {

@@ -64,6 +64,21 @@ func New(o Options) (*Driver, error) {
 	return d, nil
 }
 
+// Run forgets clusters that nothing is installed on any more, until the context ends. It
+// always returns nil.
+func (d *Driver) Run(ctx context.Context) error {
+	ticker := time.NewTicker(clusterIdle / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			d.clusters.dropIdle()
+		}
+	}
+}
+
 // Close refuses new actions, drops those that have not begun, and waits for running ones
 // until the context ends. What is cut off, the next process takes over at once.
 func (d *Driver) Close(ctx context.Context) error {

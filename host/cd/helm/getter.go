@@ -38,6 +38,10 @@ const (
 // identity and remote; beyond this many, the ones used longest ago are made again.
 const maxClusters = 256
 
+// clusterIdle is how long the clients of a cluster are kept after their last use: over the
+// resync of a converged Stack, as the connections are that they share their sockets with.
+const clusterIdle = scope.DefaultIdleTimeout
+
 // cluster is everything that reaches one cluster as one identity.
 type cluster struct {
 	// id tells clusters and identities apart; it changes with the credentials.
@@ -204,6 +208,18 @@ func (c *clusterCache) at(s scope.Scope) (*cluster, error) {
 	entry.used = c.now()
 	c.evict()
 	return entry.cluster, nil
+}
+
+// dropIdle forgets clusters that were not used for long. A watch that is open keeps its own.
+func (c *clusterCache) dropIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	for id, entry := range c.entries {
+		if now.Sub(entry.used) >= clusterIdle {
+			delete(c.entries, id)
+		}
+	}
 }
 
 func (c *clusterCache) evict() {

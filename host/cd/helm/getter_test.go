@@ -83,6 +83,24 @@ func TestClusterCacheIsBounded(t *testing.T) {
 	require.NotSame(t, second, at(1), "what was used longest ago went")
 }
 
+func TestClusterCacheDropsIdle(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	cache := newClusterCache(time.Minute, func() time.Time { return now })
+	at := func(host string) *cluster {
+		c, err := cache.at(scope.NewHome(scope.Owner{}, &rest.Config{Host: host}, nil))
+		require.NoError(t, err)
+		return c
+	}
+	used, idle := at("https://used.example"), at("https://idle.example")
+	now = now.Add(clusterIdle / 2)
+	require.Same(t, used, at("https://used.example"))
+	now = now.Add(clusterIdle / 2)
+	cache.dropIdle()
+	require.Len(t, cache.entries, 1)
+	require.Same(t, used, at("https://used.example"))
+	require.NotSame(t, idle, at("https://idle.example"))
+}
+
 func TestOptions(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "needs a namespace")
