@@ -17,7 +17,7 @@ FUZZTIME ?= 20s
 TESTFLAGS ?= -p 2 -timeout 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build modules test test-race test-all fuzz bench generate fmt lint verify clean
+.PHONY: help demo build modules test test-race test-all fuzz properties bench generate fmt lint verify clean
 
 ##@ Try it
 help: ## List the commands
@@ -43,7 +43,7 @@ test: ## Unit, conformance and integration tests, the latter against local contr
 test-race: ## The tests of everything that is shared between goroutines, under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
 
-test-all: test test-race fuzz ## Everything that can be tested here
+test-all: test test-race fuzz properties ## Everything that can be tested here
 
 fuzz: ## Run each fuzz target for FUZZTIME
 	@grep -rl '^func Fuzz' --include=*_test.go . | while read -r file; do \
@@ -52,6 +52,10 @@ fuzz: ## Run each fuzz target for FUZZTIME
 	    echo "fuzz $$dir $$target"; (cd $$dir && $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .) || exit 1; \
 	  done; \
 	done
+
+PROPERTYCHECKS ?= 3000
+properties: ## Hold PROPERTYCHECKS random trees per round and kind to the model of the algebra (a minute)
+	$(GO) test -run TestProperties ./host/provisioner -rapid.checks=$(PROPERTYCHECKS)
 
 bench: ## Run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./host/sandbox/... ./host/provisioner/...

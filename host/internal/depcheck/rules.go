@@ -84,7 +84,14 @@ func Rules() []Rule {
 			TestOurs:   []string{"host/internal/testenv"},
 			TestOthers: []string{kubernetesAPI},
 		},
-		{Packages: []string{"host/provisioner"}, Ours: []string{"abi", "host/scope"}, Others: []string{clientcmdAPI, runtimeClient}, TestOthers: []string{apimachinery, kubernetesAPI}},
+		{
+			Packages: []string{"host/provisioner"}, Ours: []string{"abi", "host/scope"}, Others: []string{clientcmdAPI, runtimeClient},
+			TestOurs: []string{
+				"host/provisioner/serial", "host/provisioner/concurrent", "host/provisioner/conditional", "host/provisioner/remotecluster",
+				"host/provisioner/provisionertest", "host/cd",
+			},
+			TestOthers: []string{apimachinery, kubernetesAPI, "pgregory.net/rapid"},
+		},
 		{
 			Packages: []string{"host/provisioner/serial", "host/provisioner/concurrent", "host/provisioner/conditional"},
 			Ours:     []string{"abi", "host/provisioner", "host/scope"},
