@@ -19,6 +19,12 @@ type Input struct {
 	Facts map[string]json.RawMessage `json:"facts,omitempty"`
 	// State is what the last call of this node left, or absent.
 	State json.RawMessage `json:"state,omitempty"`
+	// GenerationState is the same for one generation of the owner: the host drops it when
+	// the owner's spec changes.
+	GenerationState json.RawMessage `json:"generationState,omitempty"`
+	// StickyState is the same until somebody asks for a retry: the host drops it then, and
+	// not when the owner's spec changes.
+	StickyState json.RawMessage `json:"stickyState,omitempty"`
 	// Scope is the cluster that the module acts on.
 	Scope Scope `json:"scope"`
 	// Teardown says how a deprovision is to remove what was made.
@@ -107,4 +113,7 @@ type Output struct {
 	// State replaces what the host keeps for the next call; absent keeps it as it is,
 	// null drops it.
 	State json.RawMessage `json:"state,omitempty"`
+	// GenerationState and StickyState do so for what the host drops by itself; see [Input].
+	GenerationState json.RawMessage `json:"generationState,omitempty"`
+	StickyState     json.RawMessage `json:"stickyState,omitempty"`
 }

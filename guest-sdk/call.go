@@ -98,31 +98,3 @@ func (c *Call) Publish(name string, value any) error {
 	c.output.Facts[name] = raw
 	return nil
 }
-
-// State decodes what the last call of this node left, and reports whether it left
-// anything. It fails if that has another shape, for instance after an upgrade of the
-// module; into may then be half filled.
-func (c *Call) State(into any) (bool, error) {
-	if len(c.input.State) == 0 || string(c.input.State) == "null" {
-		return false, nil
-	}
-	if err := json.Unmarshal(c.input.State, into); err != nil {
-		return false, errors.New("decode the state: " + err.Error())
-	}
-	return true, nil
-}
-
-// SetState leaves a value for the next call of this node, in place of the last one,
-// whatever the handler returns. The host keeps it out of users' sight; secrets do not
-// belong into it all the same. It fails for a value that JSON cannot express.
-func (c *Call) SetState(value any) error {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return errors.New("encode the state: " + err.Error())
-	}
-	c.output.State = raw
-	return nil
-}
-
-// DropState makes the host forget what the last call left.
-func (c *Call) DropState() { c.output.State = json.RawMessage("null") }

@@ -162,3 +162,49 @@ func TestLog(t *testing.T) {
 
 	inCall(t, nil, nil, func(call *Call) { call.Log().Info("nobody listens") })
 }
+
+// The kinds of state do not get into each other's way.
+func TestKindsOfState(t *testing.T) {
+	type kind struct {
+		get  func(into any) (bool, error)
+		set  func(any) error
+		drop func()
+	}
+	kinds := func(call *Call) map[string]kind {
+		return map[string]kind{
+			"state":           {get: call.State, set: call.SetState, drop: call.DropState},
+			"generationState": {get: call.GenerationState, set: call.SetGenerationState, drop: call.DropGenerationState},
+			"stickyState":     {get: call.StickyState, set: call.SetStickyState, drop: call.DropStickyState},
+		}
+	}
+	run := func(change func(*abi.Input), do func(call *Call)) string {
+		_, out := Run(returning(func(call *Call, _ testConfig) error { do(call); return nil }), abi.ExportProvision, envelope(t, abi.ExportProvision, change), nil)
+		return string(out)
+	}
+	filled := func(in *abi.Input) {
+		in.State, in.GenerationState, in.StickyState = json.RawMessage(`"state"`), json.RawMessage(`"generationState"`), json.RawMessage(`"stickyState"`)
+	}
+	for _, name := range []string{"state", "generationState", "stickyState"} {
+		t.Run(name, func(t *testing.T) {
+			require.JSONEq(t, `{"`+name+`":7}`, run(nil, func(call *Call) {
+				var into string
+				found, err := kinds(call)[name].get(&into)
+				require.NoError(t, err)
+				require.False(t, found)
+				require.NoError(t, kinds(call)[name].set(7))
+			}))
+			require.JSONEq(t, `{"`+name+`":null}`, run(filled, func(call *Call) {
+				var into string
+				found, err := kinds(call)[name].get(&into)
+				require.NoError(t, err)
+				require.True(t, found)
+				require.Equal(t, name, into)
+				var other int
+				_, err = kinds(call)[name].get(&other)
+				require.ErrorContains(t, err, "decode the ")
+				require.ErrorContains(t, kinds(call)[name].set(func() {}), "encode the ")
+				kinds(call)[name].drop()
+			}))
+		})
+	}
+}

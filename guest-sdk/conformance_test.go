@@ -37,15 +37,9 @@ func TestConformanceWrite(t *testing.T) {
 					return err
 				}
 			}
-			switch string(c.State) {
-			case "":
-			case "null":
-				call.DropState()
-			default:
-				if err := call.SetState(c.State); err != nil {
-					return err
-				}
-			}
+			leave(t, c.State, call.SetState, call.DropState)
+			leave(t, c.GenerationState, call.SetGenerationState, call.DropGenerationState)
+			leave(t, c.StickyState, call.SetStickyState, call.DropStickyState)
 			after := time.Duration(c.RetryAfterSeconds) * time.Second
 			switch c.Disposition {
 			case abi.OK:
@@ -65,6 +59,18 @@ func TestConformanceWrite(t *testing.T) {
 		d, out := Run(p, abi.ExportProvision, envelope(t, abi.ExportProvision, nil), nil)
 		return int32(d), out
 	})
+}
+
+// leave says what a conclusion says of one kind of state.
+func leave(t *testing.T, raw json.RawMessage, set func(any) error, drop func()) {
+	t.Helper()
+	switch string(raw) {
+	case "":
+	case "null":
+		drop()
+	default:
+		require.NoError(t, set(raw))
+	}
 }
 
 // asks are the calls of the exchange vectors in the words of this SDK, each with what it

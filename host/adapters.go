@@ -31,8 +31,19 @@ var _ controller.Planner = (*planner)(nil)
 // Plan implements controller.Planner.
 func (p *planner) Plan(stack *v1alpha1.Stack, inputs provisioner.InputRecorder) (controller.Tree, error) {
 	d := p.dependencies
-	d.Inputs, d.Cache, d.State = inputs, p.cache, p.state.For(string(stack.UID))
-	return plan.Build(stack, d)
+	state := p.state.For(stack)
+	d.Inputs, d.Cache, d.State = inputs, p.cache, state
+	tree, err := plan.Build(stack, d)
+	if err != nil {
+		return nil, err
+	}
+	nodes := tree.Nodes()
+	paths := make([]string, len(nodes))
+	for i, node := range nodes {
+		paths[i] = node.Path
+	}
+	state.Keep(paths)
+	return tree, nil
 }
 
 // tenants gives the controller clients that act as a ServiceAccount.

@@ -140,7 +140,7 @@ func conclude(m *abi.Manifest, code int32, output []byte) abitest.Conclusion {
 			return fail(abi.ReasonModuleBadOutput, err.Error())
 		}
 	}
-	c := abitest.Conclusion{Disposition: d, Facts: out.Facts, State: out.State, Why: out.Why, RetryAfterSeconds: max(out.RetryAfterSeconds, 0)}
+	c := abitest.Conclusion{Disposition: d, Facts: out.Facts, State: out.State, GenerationState: out.GenerationState, StickyState: out.StickyState, Why: out.Why, RetryAfterSeconds: max(out.RetryAfterSeconds, 0)}
 	if d == abi.OK {
 		return c
 	}
@@ -168,7 +168,7 @@ func read(envelope []byte) (abi.Input, error) {
 }
 
 func write(c abitest.Conclusion) (int32, []byte) {
-	out, err := json.Marshal(abi.Output{Reason: c.Reason, Why: c.Why, RetryAfterSeconds: c.RetryAfterSeconds, Facts: c.Facts, State: c.State})
+	out, err := json.Marshal(abi.Output{Reason: c.Reason, Why: c.Why, RetryAfterSeconds: c.RetryAfterSeconds, Facts: c.Facts, State: c.State, GenerationState: c.GenerationState, StickyState: c.StickyState})
 	if err != nil {
 		return -1, nil
 	}

@@ -57,8 +57,11 @@ type Conclusion struct {
 	RetryAfterSeconds int `json:"retryAfterSeconds,omitempty"`
 	// Facts are what becomes known to later nodes.
 	Facts map[string]json.RawMessage `json:"facts,omitempty"`
-	// State is as in [abi.Output]: absent keeps the old one, null drops it.
-	State json.RawMessage `json:"state,omitempty"`
+	// State, GenerationState and StickyState are as in [abi.Output]: absent keeps the old
+	// one, null drops it.
+	State           json.RawMessage `json:"state,omitempty"`
+	GenerationState json.RawMessage `json:"generationState,omitempty"`
+	StickyState     json.RawMessage `json:"stickyState,omitempty"`
 }
 
 // Exchange is one call of a host function.

@@ -23,7 +23,7 @@ type Harness struct {
 	program  guest.Program
 	manifest abi.Manifest
 	template abi.Input
-	state    json.RawMessage
+	kept     states
 	rawGrant bool
 	failures map[abi.Function]abi.ErrorCode
 	apps     applications
@@ -81,7 +81,7 @@ func (h *Harness) run(operation string, config any, options []Option) Result {
 	in := h.template
 	in.Facts = maps.Clone(in.Facts)
 	in.Operation = operation
-	in.State = h.state
+	in.State, in.GenerationState, in.StickyState = h.kept.state, h.kept.generation, h.kept.sticky
 	in.Installed = len(h.apps) > 0
 	in.Config = json.RawMessage("{}")
 	if config != nil {
@@ -100,14 +100,14 @@ func (h *Harness) run(operation string, config any, options []Option) Result {
 	h.trace.begin(operation, &in)
 	first := len(h.trace.exchanges)
 	d, out := guest.Run(h.program, operation, envelope, &host{h: h, in: &in})
-	result := h.conclude(d, out)
+	result := h.conclude(operation, d, out)
 	result.Calls = h.trace.exchanges[first:]
 	h.trace.end(&result)
 	return result
 }
 
 // conclude reads the answer as a host does, and checks what a host would.
-func (h *Harness) conclude(d abi.Disposition, raw []byte) Result {
+func (h *Harness) conclude(operation string, d abi.Disposition, raw []byte) Result {
 	h.t.Helper()
 	var out abi.Output
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -119,13 +119,11 @@ func (h *Harness) conclude(d abi.Disposition, raw []byte) Result {
 		h.checkReason("returns the reason", out.Reason)
 	}
 	h.checkOutput(raw)
-	if len(out.State) > 0 {
-		h.state = out.State
-		if string(out.State) == "null" {
-			h.state = nil
-		}
+	h.kept.keep(operation, d, &out)
+	if size := h.kept.size(); size > maxStates {
+		h.t.Errorf("guesttest: the module's state has %d bytes and %d are allowed", size, maxStates)
 	}
-	return newResult(d, &out, h.state)
+	return newResult(d, &out, h.kept)
 }
 
 func (h *Harness) checkReason(what, code string) {
@@ -160,9 +158,6 @@ func (h *Harness) Fail(f abi.Function, code abi.ErrorCode) {
 // GrantRawSecrets lets the module ask for the bytes of Secrets, which a host refuses by
 // default.
 func (h *Harness) GrantRawSecrets() { h.rawGrant = true }
-
-// State is what the module left for the next call, or nil.
-func (h *Harness) State() json.RawMessage { return h.state }
 
 // Logs are the lines that the module logged so far.
 func (h *Harness) Logs() []LogLine { return h.logs }

@@ -164,6 +164,63 @@ func TestStateAndFactsLive(t *testing.T) {
 	require.JSONEq(t, "true", string(r.Facts["done"]))
 }
 
+// patient gives up after three attempts of a generation, and for good after five of all.
+func patient() guest.Program {
+	return doing(func(call *guest.Call) error {
+		attempts, all := 0, 0
+		if _, err := call.GenerationState(&attempts); err != nil {
+			return err
+		}
+		if _, err := call.StickyState(&all); err != nil {
+			return err
+		}
+		if all >= 5 {
+			return guest.Terminal("own_reason", "")
+		}
+		if err := call.SetStickyState(all + 1); err != nil {
+			return err
+		}
+		if err := call.SetGenerationState(attempts + 1); err != nil {
+			return err
+		}
+		if attempts+1 >= 3 {
+			return guest.UserActionRequired("own_reason", "")
+		}
+		return guest.Retry("own_reason", "")
+	})
+}
+
+func TestWhatDropsState(t *testing.T) {
+	h := guesttest.New(t, patient())
+	for _, want := range []string{"Retry", "Retry", "UserActionRequired"} {
+		require.Equal(t, want+" own_reason", h.Provision(nil).String())
+	}
+	h.Edit()
+	require.Nil(t, h.GenerationState(), "an edit makes its attempts new")
+	require.JSONEq(t, "3", string(h.StickyState()), "but not those of all generations")
+	require.Equal(t, "Retry own_reason", h.Provision(nil).String())
+	r := h.Provision(nil)
+	require.JSONEq(t, "2", string(r.GenerationState))
+	require.JSONEq(t, "5", string(r.StickyState))
+	require.Equal(t, "Terminal own_reason", h.Provision(nil).String())
+	h.Edit()
+	require.Equal(t, "Terminal own_reason", h.Provision(nil).String(), "nothing but a person's word helps")
+	h.Retry()
+	require.Nil(t, h.StickyState())
+	require.Equal(t, "Retry own_reason", h.Provision(nil).String())
+	require.Contains(t, h.Trace(), "# a retry is asked for\n")
+	require.Contains(t, h.Trace(), "  generation state 1\n  sticky state 1\n")
+}
+
+func TestStateGoesWithTheNode(t *testing.T) {
+	h := guesttest.New(t, doing(func(call *guest.Call) error { return errors.Join(call.SetState(1), call.SetStickyState(2)) }))
+	h.Provision(nil)
+	require.NotNil(t, h.State())
+	require.Equal(t, "OK", h.Deprovision(nil).String())
+	require.Nil(t, h.State())
+	require.Nil(t, h.StickyState())
+}
+
 func TestOptions(t *testing.T) {
 	var got abi.Scope
 	var fact, now string
@@ -259,6 +316,9 @@ func TestWhatAHostWouldHide(t *testing.T) {
 				return call.Kube().Apply("", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"k": value}}, nil)
 			}},
 		"SecretInFact":  {reason: "facts are public", want: "is in the module's output", do: func(call *guest.Call) error { return call.Publish("f", value) }},
+		"StateTooLarge": {reason: "all kinds have one limit", want: "the module's state has 65540 bytes and 65536 are allowed", do: func(call *guest.Call) error {
+			return errors.Join(call.SetState(strings.Repeat("x", 32<<10)), call.SetGenerationState(strings.Repeat("x", 32<<10)))
+		}},
 		"SecretInState": {reason: "state is not for secrets", want: "is in the module's output", do: func(call *guest.Call) error { return call.SetState([]string{value}) }},
 		"SecretInWhy":   {reason: "the log is not for secrets", want: "is in the module's output", do: func(*guest.Call) error { return guest.Retry("own_reason", value) }},
 		"SecretInLog": {reason: "the log is not for secrets", want: "is in the module's log", do: func(call *guest.Call) error {

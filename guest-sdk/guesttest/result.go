@@ -13,9 +13,10 @@ type Result struct {
 	Reason      string
 	Why         string
 	RetryAfter  time.Duration
-	// Facts are what this call published, State what is kept for the next one.
+	// Facts are what this call published.
 	Facts map[string]json.RawMessage
-	State json.RawMessage
+	// State, GenerationState and StickyState are what is kept for the next call.
+	State, GenerationState, StickyState json.RawMessage
 	// Calls are the host functions that the module called, in order.
 	Calls []Exchange
 }
@@ -27,9 +28,10 @@ type Exchange struct {
 	Response json.RawMessage
 }
 
-func newResult(d abi.Disposition, out *abi.Output, state json.RawMessage) Result {
+func newResult(d abi.Disposition, out *abi.Output, kept states) Result {
 	return Result{
-		Disposition: d, Reason: out.Reason, Why: out.Why, Facts: out.Facts, State: state,
+		Disposition: d, Reason: out.Reason, Why: out.Why, Facts: out.Facts,
+		State: kept.state, GenerationState: kept.generation, StickyState: kept.sticky,
 		RetryAfter: time.Duration(out.RetryAfterSeconds) * time.Second,
 	}
 }

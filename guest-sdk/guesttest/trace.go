@@ -47,8 +47,13 @@ func (t *trace) end(r *Result) {
 	for _, name := range slices.Sorted(maps.Keys(r.Facts)) {
 		fmt.Fprintf(&t.text, "  fact %s=%s\n", name, r.Facts[name])
 	}
-	if r.State != nil {
-		fmt.Fprintf(&t.text, "  state %s\n", r.State)
+	for _, kept := range []struct {
+		what string
+		raw  []byte
+	}{{"state", r.State}, {"generation state", r.GenerationState}, {"sticky state", r.StickyState}} {
+		if kept.raw != nil {
+			fmt.Fprintf(&t.text, "  %s %s\n", kept.what, kept.raw)
+		}
 	}
 }
 

@@ -6,9 +6,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +30,13 @@ const (
 	// ownerLabel finds everything that is kept for an owner, by this package and by the
 	// driver.
 	ownerLabel = "caisson.dev/owner-uid"
+	// Secrets hold, of each node under a hash of its path, the state as it is, and the
+	// others with these endings. generationAnnotation and retryAnnotation of the Secret are
+	// the ones for which those are kept.
+	generationSuffix     = ".generation"
+	stickySuffix         = ".sticky"
+	generationAnnotation = "caisson.dev/state-generation"
+	retryAnnotation      = "caisson.dev/state-retry"
 	// nameDigits is how much of a hash goes into names.
 	nameDigits = 20
 )
@@ -42,8 +53,15 @@ func NewStateStore(c client.Client, namespace string) *StateStore {
 	return &StateStore{client: c, namespace: namespace}
 }
 
-// For returns the state of one owner.
-func (s *StateStore) For(ownerUID string) module.State { return &ownerState{store: s, uid: ownerUID} }
+// For returns the state of one owner, for one pass. What was kept for another generation
+// of it, and what was kept until a retry was asked for that its annotation now asks for, is
+// dropped before anything is read.
+func (s *StateStore) For(stack *v1alpha1.Stack) *OwnerState {
+	return &OwnerState{
+		store: s, uid: string(stack.UID), generation: strconv.FormatInt(stack.Generation, 10),
+		retry: stack.Annotations[v1alpha1.RetryAnnotation],
+	}
+}
 
 // DropState implements StateDropper. It drops everything that is kept for the owner in the
 // operator's namespace: the credentials of a remote, too, are left over when a Stack was
@@ -61,46 +79,66 @@ func (s *StateStore) DropState(ctx context.Context, stack *v1alpha1.Stack) error
 	return nil
 }
 
-// ownerState is the state of one owner, for one pass. It is read once, and its nodes
-// write one at a time, so that they do not race each other.
-type ownerState struct {
-	store *StateStore
-	uid   string
+// OwnerState is the state of one owner, for one pass. It is read once, and its nodes
+// write one at a time, so that they do not race each other. It is safe for concurrent use.
+type OwnerState struct {
+	store      *StateStore
+	uid        string
+	generation string
+	retry      string
 
 	mu sync.Mutex
+	// nodes are the hashes of the paths that something is kept for; nil means of any.
+	nodes map[string]bool
 	// known says that secret is what there is; nil then means that there is none.
 	known  bool
 	secret *corev1.Secret
 }
 
-var _ module.State = (*ownerState)(nil)
+var _ module.State = (*OwnerState)(nil)
 
-// Load implements module.State.
-func (o *ownerState) Load(ctx context.Context, path string) (json.RawMessage, error) {
+// Keep says which nodes there are, by their paths. What is kept of others is dropped with
+// the next read. Call it before the pass.
+func (o *OwnerState) Keep(paths []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.read(ctx); err != nil {
-		return nil, fmt.Errorf("read state of %s: %w", path, err)
+	o.nodes = map[string]bool{}
+	for _, path := range paths {
+		o.nodes[shortHash(path)] = true
+	}
+}
+
+// Load implements module.State.
+func (o *OwnerState) Load(ctx context.Context, path string) (module.Kept, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	// The drop is part of the read: a module must never see what is to be forgotten, and
+	// what was dropped must not come back when an annotation is taken away.
+	if err := retry.OnError(retry.DefaultBackoff, lostRace, func() error { return o.read(ctx) }); err != nil {
+		return module.Kept{}, fmt.Errorf("read state of %s: %w", path, err)
 	}
 	if o.secret == nil {
-		return nil, nil
+		return module.Kept{}, nil
 	}
-	return o.secret.Data[shortHash(path)], nil
+	key := shortHash(path)
+	return module.Kept{State: o.secret.Data[key], Generation: o.secret.Data[key+generationSuffix], Sticky: o.secret.Data[key+stickySuffix]}, nil
 }
 
 // Save implements module.State. A write that lost a race, to another replica that has not
 // noticed yet that it leads no more, is made again.
-func (o *ownerState) Save(ctx context.Context, path string, raw json.RawMessage) error {
+func (o *OwnerState) Save(ctx context.Context, path string, kept module.Kept) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	err := retry.OnError(retry.DefaultBackoff, lostRace, func() error {
 		if err := o.read(ctx); err != nil {
 			return err
 		}
-		next, err := o.write(ctx, path, raw)
-		// After a failure nobody knows what there is.
-		o.known, o.secret = err == nil, next
-		return err
+		return o.write(ctx, func(secret *corev1.Secret) {
+			key := shortHash(path)
+			setData(secret, key, kept.State)
+			setData(secret, key+generationSuffix, kept.Generation)
+			setData(secret, key+stickySuffix, kept.Sticky)
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("write state of %s: %w", path, err)
@@ -108,24 +146,52 @@ func (o *ownerState) Save(ctx context.Context, path string, raw json.RawMessage)
 	return nil
 }
 
-// write writes one document over what was read, and returns what there is then.
-func (o *ownerState) write(ctx context.Context, path string, raw json.RawMessage) (*corev1.Secret, error) {
-	if o.secret == nil && raw == nil {
-		return nil, nil
+func setData(secret *corev1.Secret, key string, raw json.RawMessage) {
+	if raw == nil {
+		delete(secret.Data, key)
+		return
 	}
-	if o.secret == nil {
-		next := o.fresh(path, raw)
-		return next, o.store.client.Create(ctx, next)
+	secret.Data[key] = raw
+}
+
+// write changes what was read, if that makes a difference.
+func (o *OwnerState) write(ctx context.Context, change func(*corev1.Secret)) error {
+	next := o.fresh()
+	if o.secret != nil {
+		next = o.secret.DeepCopy()
 	}
-	next := o.secret.DeepCopy()
 	if next.Data == nil {
 		next.Data = map[string][]byte{}
 	}
-	next.Data[shortHash(path)] = raw
-	if raw == nil {
-		delete(next.Data, shortHash(path))
+	change(next)
+	var err error
+	switch {
+	case o.secret == nil && len(next.Data) == 0:
+		return nil
+	case o.secret == nil:
+		o.mark(next)
+		err = o.store.client.Create(ctx, next)
+	case equality.Semantic.DeepEqual(o.secret.Data, next.Data):
+		return nil
+	default:
+		o.mark(next)
+		err = o.store.client.Update(ctx, next, client.FieldOwner(v1alpha1.FieldManager))
 	}
-	return next, o.store.client.Update(ctx, next, client.FieldOwner(v1alpha1.FieldManager))
+	// After a failure nobody knows what there is.
+	o.known, o.secret = err == nil, next
+	return err
+}
+
+// mark notes what the documents are kept for. A retry that is not asked for any more is
+// still the last that was.
+func (o *OwnerState) mark(secret *corev1.Secret) {
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	secret.Annotations[generationAnnotation] = o.generation
+	if o.retry != "" {
+		secret.Annotations[retryAnnotation] = o.retry
+	}
 }
 
 // lostRace includes that the Secret is gone: it is made again.
@@ -133,8 +199,8 @@ func lostRace(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// read reads the Secret unless it is known.
-func (o *ownerState) read(ctx context.Context) error {
+// read reads the Secret unless it is known, and drops what has had its time.
+func (o *OwnerState) read(ctx context.Context) error {
 	if o.known {
 		return nil
 	}
@@ -143,18 +209,28 @@ func (o *ownerState) read(ctx context.Context) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		o.known, o.secret = true, nil
+		return nil
 	case err != nil:
 		return err
-	default:
-		o.known, o.secret = true, secret
 	}
-	return nil
+	o.known, o.secret = true, secret
+	return o.write(ctx, o.forget)
 }
 
-func (o *ownerState) fresh(path string, raw json.RawMessage) *corev1.Secret {
+// forget drops what has had its time.
+func (o *OwnerState) forget(secret *corev1.Secret) {
+	edited := secret.Annotations[generationAnnotation] != o.generation
+	retried := o.retry != "" && secret.Annotations[retryAnnotation] != o.retry
+	maps.DeleteFunc(secret.Data, func(key string, _ []byte) bool {
+		node, _, _ := strings.Cut(key, ".")
+		return edited && strings.HasSuffix(key, generationSuffix) || retried && strings.HasSuffix(key, stickySuffix) ||
+			o.nodes != nil && !o.nodes[node]
+	})
+}
+
+func (o *OwnerState) fresh() *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: o.store.namespace, Name: stateName(o.uid), Labels: map[string]string{ownerLabel: o.uid}},
-		Data:       map[string][]byte{shortHash(path): raw},
 	}
 }
 

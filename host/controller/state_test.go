@@ -14,11 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/provisioner/module"
 	"github.com/caisson-dev/caisson/host/scope"
 )
@@ -31,6 +33,16 @@ func newStateStore(t *testing.T, funcs interceptor.Funcs, objects ...client.Obje
 	return NewStateStore(interceptor.NewClient(base, funcs), operatorNamespace), base
 }
 
+// stackOf is the owner of a UID in its first generation.
+func stackOf(uid string) *v1alpha1.Stack {
+	stack := newStack()
+	stack.UID = types.UID(uid)
+	return stack
+}
+
+// just is a state without the kinds that the host drops.
+func just(raw string) module.Kept { return module.Kept{State: json.RawMessage(raw)} }
+
 func secretsOf(t *testing.T, c client.Client) []corev1.Secret {
 	t.Helper()
 	list := &corev1.SecretList{}
@@ -41,24 +53,24 @@ func secretsOf(t *testing.T, c client.Client) []corev1.Secret {
 func TestState(t *testing.T) {
 	store, base := newStateStore(t, interceptor.Funcs{})
 	ctx := t.Context()
-	one, other := store.For("uid-1"), store.For("uid-2")
+	one, other := store.For(stackOf("uid-1")), store.For(stackOf("uid-2"))
 
 	raw, err := one.Load(ctx, "all/cni")
 	require.NoError(t, err)
-	require.Nil(t, raw, "what was never saved is nothing")
-	require.NoError(t, one.Save(ctx, "all/cni", nil))
+	require.True(t, raw.Empty(), "what was never saved is nothing")
+	require.NoError(t, one.Save(ctx, "all/cni", module.Kept{}))
 	require.Empty(t, secretsOf(t, base), "dropping nothing makes nothing")
 
-	require.NoError(t, one.Save(ctx, "all/cni", json.RawMessage(`{"step":1}`)))
-	require.NoError(t, one.Save(ctx, "all/storage", json.RawMessage(`{"step":2}`)))
-	require.NoError(t, other.Save(ctx, "all/cni", json.RawMessage(`{"step":3}`)))
+	require.NoError(t, one.Save(ctx, "all/cni", just(`{"step":1}`)))
+	require.NoError(t, one.Save(ctx, "all/storage", just(`{"step":2}`)))
+	require.NoError(t, other.Save(ctx, "all/cni", just(`{"step":3}`)))
 	for _, c := range []struct {
 		state      module.State
 		path, want string
 	}{{one, "all/cni", `{"step":1}`}, {one, "all/storage", `{"step":2}`}, {other, "all/cni", `{"step":3}`}} {
 		raw, err := c.state.Load(ctx, c.path)
 		require.NoError(t, err)
-		require.JSONEq(t, c.want, string(raw))
+		require.JSONEq(t, c.want, string(raw.State))
 	}
 	secrets := secretsOf(t, base)
 	require.Len(t, secrets, 2, "one for each owner")
@@ -67,23 +79,23 @@ func TestState(t *testing.T) {
 		require.Contains(t, s.Labels, ownerLabel)
 	}
 
-	require.NoError(t, one.Save(ctx, "all/cni", nil))
+	require.NoError(t, one.Save(ctx, "all/cni", module.Kept{}))
 	raw, err = one.Load(ctx, "all/cni")
 	require.NoError(t, err)
-	require.Nil(t, raw)
+	require.True(t, raw.Empty())
 	raw, err = one.Load(ctx, "all/storage")
 	require.NoError(t, err)
-	require.NotNil(t, raw, "the others stay")
+	require.False(t, raw.Empty(), "the others stay")
 }
 
 // TestStateOfAnEmptySecret: somebody has cleared it by hand.
 func TestStateOfAnEmptySecret(t *testing.T) {
 	store, _ := newStateStore(t, interceptor.Funcs{}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: stateName("uid-1")}})
-	state := store.For("uid-1")
-	require.NoError(t, state.Save(t.Context(), "all", json.RawMessage(`1`)))
+	state := store.For(stackOf("uid-1"))
+	require.NoError(t, state.Save(t.Context(), "all", just(`1`)))
 	raw, err := state.Load(t.Context(), "all")
 	require.NoError(t, err)
-	require.Equal(t, "1", string(raw))
+	require.Equal(t, "1", string(raw.State))
 }
 
 // TestStateConflicts: writes that lost a race are made again, others are reported.
@@ -118,7 +130,7 @@ func TestStateConflicts(t *testing.T) {
 					return w.Create(ctx, o, opts...)
 				},
 			})
-			err := store.For("uid-1").Save(t.Context(), "all", json.RawMessage(`{}`))
+			err := store.For(stackOf("uid-1")).Save(t.Context(), "all", just(`{}`))
 			require.Equal(t, c.ok, err == nil, c.reason)
 			if err != nil {
 				require.ErrorContains(t, err, "write state of all")
@@ -138,21 +150,21 @@ func TestStateIsReadOnce(t *testing.T) {
 		},
 	})
 	ctx := t.Context()
-	pass, replica := store.For("uid-1"), store.For("uid-1")
+	pass, replica := store.For(stackOf("uid-1")), store.For(stackOf("uid-1"))
 	for range 3 {
 		_, err := pass.Load(ctx, "all/cni")
 		require.NoError(t, err)
 	}
-	require.NoError(t, pass.Save(ctx, "all/cni", json.RawMessage(`1`)))
+	require.NoError(t, pass.Save(ctx, "all/cni", just(`1`)))
 	require.Equal(t, 1, reads)
 
-	require.NoError(t, replica.Save(ctx, "all/storage", json.RawMessage(`2`)))
-	require.NoError(t, pass.Save(ctx, "all/ingress", json.RawMessage(`3`)), "which collides")
-	next := store.For("uid-1")
+	require.NoError(t, replica.Save(ctx, "all/storage", just(`2`)))
+	require.NoError(t, pass.Save(ctx, "all/ingress", just(`3`)), "which collides")
+	next := store.For(stackOf("uid-1"))
 	for path, want := range map[string]string{"all/cni": "1", "all/storage": "2", "all/ingress": "3"} {
 		raw, err := next.Load(ctx, path)
 		require.NoError(t, err)
-		require.Equal(t, want, string(raw), "nothing is lost")
+		require.Equal(t, want, string(raw.State), "nothing is lost")
 	}
 }
 
@@ -162,9 +174,9 @@ func TestStateReadFailure(t *testing.T) {
 			return errors.New("the server is away")
 		},
 	})
-	_, err := store.For("uid-1").Load(t.Context(), "all")
+	_, err := store.For(stackOf("uid-1")).Load(t.Context(), "all")
 	require.ErrorContains(t, err, "read state of all", "not knowing is not the same as nothing")
-	require.Error(t, store.For("uid-1").Save(t.Context(), "all", json.RawMessage(`{}`)))
+	require.Error(t, store.For(stackOf("uid-1")).Save(t.Context(), "all", just(`{}`)))
 }
 
 // TestStateHammer: nodes of one Stack that save at once lose nothing and do not even
@@ -181,13 +193,13 @@ func TestStateHammer(t *testing.T) {
 			return err
 		},
 	})
-	state := store.For("uid-1")
+	state := store.For(stackOf("uid-1"))
 	var wg sync.WaitGroup
 	for i := range nodes {
 		wg.Go(func() {
 			path := fmt.Sprintf("all/node-%d", i)
 			for round := range 3 {
-				if err := state.Save(context.Background(), path, json.RawMessage(fmt.Sprint(round))); err != nil {
+				if err := state.Save(context.Background(), path, just(fmt.Sprint(round))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -198,7 +210,7 @@ func TestStateHammer(t *testing.T) {
 	for i := range nodes {
 		raw, err := state.Load(t.Context(), fmt.Sprintf("all/node-%d", i))
 		require.NoError(t, err)
-		require.Equal(t, "2", string(raw))
+		require.Equal(t, "2", string(raw.State))
 	}
 }
 
@@ -211,7 +223,7 @@ func TestDropState(t *testing.T) {
 		kept("caisson-cluster-1", operatorNamespace, "uid-web"), kept("caisson-cluster-2", operatorNamespace, "uid-other"),
 		kept("forged", "team", "uid-web"))
 	stack := newStack()
-	require.NoError(t, store.For("uid-web").Save(t.Context(), "all", json.RawMessage(`{}`)))
+	require.NoError(t, store.For(stackOf("uid-web")).Save(t.Context(), "all", just(`{}`)))
 	require.NoError(t, store.DropState(t.Context(), stack))
 	require.NoError(t, store.DropState(t.Context(), stack), "it is gone already")
 	var names []string
@@ -227,7 +239,7 @@ func TestDropStateFailure(t *testing.T) {
 			return errors.New("the server is away")
 		},
 	})
-	require.NoError(t, store.For("uid-web").Save(t.Context(), "all", json.RawMessage(`{}`)))
+	require.NoError(t, store.For(stackOf("uid-web")).Save(t.Context(), "all", just(`{}`)))
 	require.ErrorContains(t, store.DropState(t.Context(), newStack()), "delete secret")
 }
 

@@ -14,6 +14,7 @@ import (
 // driver knew of on them and dropped. It is for one pass; its readers may come at any time.
 type abandoned struct {
 	pruned  *pruned
+	nodes   *givenUp
 	remotes []abandonable
 
 	mu    sync.Mutex
@@ -31,7 +32,7 @@ type abandonable struct {
 
 // abandoned returns what is known from earlier passes, ready to look in this one.
 func (b *builder) abandoned(p *pruned, ordered []*remotecluster.Bracket) *abandoned {
-	a := &abandoned{pruned: p}
+	a := &abandoned{pruned: p, nodes: b.givenUp}
 	if b.stack.DeletionTimestamp == nil {
 		return a
 	}
@@ -96,7 +97,36 @@ func (a *abandoned) addRemote(remote abandonable) {
 func (a *abandoned) lines() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	lines := slices.Clone(a.known)
+	lines := append(slices.Clone(a.known), a.nodes.list()...)
 	slices.Sort(lines)
 	return slices.Compact(lines)
+}
+
+// givenUp collects the nodes that a deletion goes on without. It is safe for concurrent
+// use.
+type givenUp struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (g *givenUp) add(line string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lines = append(g.lines, line)
+}
+
+func (g *givenUp) list() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.lines)
+}
+
+// abandonsModule returns what a module calls when it is given up. While the Stack lives
+// nothing is: there, nothing has to end.
+func (b *builder) abandonsModule(name string) func() {
+	if b.stack.DeletionTimestamp == nil {
+		return nil
+	}
+	line := "node " + b.paths[name] + ", whose module " + b.nodes[name].Module.Ref + " did not come to an end on a remote that is gone"
+	return func() { b.givenUp.add(line) }
 }

@@ -47,6 +47,7 @@ func (b *builder) module(node *v1alpha1.Node) provisioner.Provisioner {
 			Inputs:    b.deps.Inputs,
 			Events:    b.deps.Events,
 			Catalogue: b.deps.Catalogue,
+			Abandoned: b.abandonsModule(node.Name),
 			Memo:      b.deps.Memo,
 			Clock:     b.deps.Now,
 			SecretKey: b.deps.SecretKey,

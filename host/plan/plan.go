@@ -78,6 +78,7 @@ func Build(stack *v1alpha1.Stack, deps Dependencies) (*Tree, error) {
 		owner:    ownerOf(stack),
 		facts:    published,
 		evaluate: &evaluator{compiled: plan, facts: published},
+		givenUp:  &givenUp{},
 		brackets: map[string]*remotecluster.Bracket{},
 	}
 	return b.tree(), nil
@@ -93,6 +94,7 @@ type builder struct {
 	facts    *facts
 	evaluate *evaluator
 	record   *record
+	givenUp  *givenUp
 	brackets map[string]*remotecluster.Bracket
 }
 

@@ -46,12 +46,15 @@ func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instanc
 		return nil, p.fault(ctx, instance, input, err)
 	}
 	p.options.Memo.succeeded(p.key())
-	return p.answer(ctx, sess, code, raw)
+	return p.answer(ctx, sess, input, code, raw)
 }
 
 // answer checks the result and the output of a call that ended well.
-func (p *Provisioner) answer(ctx context.Context, sess *session, code int32, raw []byte) (*outcome, error) {
+func (p *Provisioner) answer(ctx context.Context, sess *session, input *abi.Input, code int32, raw []byte) (*outcome, error) {
 	output, err := decodeOutput(raw)
+	if err == nil {
+		err = checkState(input, &output)
+	}
 	d := abi.Disposition(code)
 	if !d.Valid() {
 		return nil, p.report(ctx, provisioner.Retry(abi.ReasonModuleBadCode, joinWhy(d.String(), sanitise(output.Why))))
@@ -66,9 +69,6 @@ func (p *Provisioner) answer(ctx context.Context, sess *session, code int32, raw
 	}
 	return &outcome{disposition: d, output: output, session: sess}, nil
 }
-
-// saveTimeout bounds the save of a state after the pass has run out of its own time.
-const saveTimeout = 5 * time.Second
 
 // faultReasons are the reasons that a runtime may give for a call that did not end well.
 func faultReasons() []string {
@@ -124,7 +124,7 @@ func trapText(err error, why string) string {
 
 // conclude publishes what a valid answer brought and turns its disposition into an error.
 func (p *Provisioner) conclude(ctx context.Context, instance *Instance, input *abi.Input, o *outcome) error {
-	if err := p.publish(ctx, input, &o.output); err != nil {
+	if err := p.publish(ctx, input, o.disposition, &o.output); err != nil {
 		return err
 	}
 	if o.disposition == abi.OK {
@@ -133,26 +133,18 @@ func (p *Provisioner) conclude(ctx context.Context, instance *Instance, input *a
 	return p.report(ctx, resultError(instance, o))
 }
 
-func (p *Provisioner) publish(ctx context.Context, input *abi.Input, output *abi.Output) error {
+func (p *Provisioner) publish(ctx context.Context, input *abi.Input, disposition abi.Disposition, output *abi.Output) error {
 	if len(output.Facts) > 0 && p.options.Facts != nil {
 		if err := p.options.Facts.Publish(ctx, p.options.Node.Path, output.Facts); err != nil {
 			return wrap("publish the facts of "+p.options.Node.Path, err)
 		}
 	}
-	if output.State == nil || p.options.State == nil {
+	if input.Operation == abi.ExportDeprovision && disposition == abi.OK {
+		// What is left by a removal that is over goes with the node.
 		return nil
 	}
-	state := output.State
-	if string(state) == "null" {
-		state = nil
-	}
-	if sameJSON(input.State, state) {
-		return nil
-	}
-	// The state tells what the module has done, so it must not be lost with the pass.
-	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
-	defer cancel()
-	return wrap("save the state of "+p.options.Node.Path, p.options.State.Save(saving, p.options.Node.Path, state))
+	before := keptBy(input)
+	return p.save(ctx, before, before.after(output))
 }
 
 // report logs an error of the module once, where its operator looks for it.

@@ -24,18 +24,24 @@ func TestConformanceOfConclusions(t *testing.T) {
 	abitest.CheckConclude(t, func(manifest *abi.Manifest, code int32, output []byte) abitest.Conclusion {
 		w := newWorld(answers(code, string(output)))
 		w.manifest = *manifest
-		w.state.values = map[string]string{nodePath: `"before"`}
+		const before = `"before"`
+		w.state.values, w.state.generation, w.state.sticky = map[string]string{nodePath: before}, map[string]string{nodePath: before}, map[string]string{nodePath: before}
 		found := provisioner.OutcomeOf(w.provision(t))
 		conclusion := abitest.Conclusion{
 			Disposition: found.Headline.Disposition, Reason: found.Headline.Reason, Sentence: found.Headline.Sentence,
 			Why: found.Headline.Why, RetryAfterSeconds: int(found.RetryAfter / time.Second), Facts: w.facts.values,
 		}
-		switch state, kept := w.state.values[nodePath]; {
-		case !kept:
-			conclusion.State = json.RawMessage("null")
-		case state != `"before"`:
-			conclusion.State = json.RawMessage(state)
+		left := func(kind map[string]string) json.RawMessage {
+			switch state, kept := kind[nodePath]; {
+			case !kept:
+				return json.RawMessage("null")
+			case state != before:
+				return json.RawMessage(state)
+			default:
+				return nil
+			}
 		}
+		conclusion.State, conclusion.GenerationState, conclusion.StickyState = left(w.state.values), left(w.state.generation), left(w.state.sticky)
 		return conclusion
 	})
 }

@@ -24,7 +24,7 @@ func (p *Provisioner) envelope(ctx context.Context, s scope.Scope, instance *Ins
 	if err != nil {
 		return nil, err
 	}
-	state, err := p.loadState(ctx)
+	kept, err := p.loadState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,12 +42,14 @@ func (p *Provisioner) envelope(ctx context.Context, s scope.Scope, instance *Ins
 			APIVersion: owner.APIVersion, Kind: owner.Kind, Namespace: owner.Namespace,
 			Name: owner.Name, UID: owner.UID, Generation: owner.Generation,
 		},
-		Config:       config,
-		State:        state,
-		Scope:        abi.Scope{ID: s.ID(), Remote: s.IsRemote(), Host: host, Port: port, State: s.State()},
-		Teardown:     s.Teardown(),
-		Installed:    len(installed) > 0,
-		Capabilities: effective(instance),
+		Config:          config,
+		State:           kept.State,
+		GenerationState: kept.Generation,
+		StickyState:     kept.Sticky,
+		Scope:           abi.Scope{ID: s.ID(), Remote: s.IsRemote(), Host: host, Port: port, State: s.State()},
+		Teardown:        s.Teardown(),
+		Installed:       len(installed) > 0,
+		Capabilities:    effective(instance),
 	}
 	if p.options.Facts != nil {
 		input.Facts = p.options.Facts.Snapshot()
@@ -78,14 +80,6 @@ func (p *Provisioner) config(ctx context.Context, operation string) (json.RawMes
 		return nil, provisioner.Terminal(abi.ReasonInvalidConfig, "the config is not a JSON object")
 	}
 	return config, nil
-}
-
-func (p *Provisioner) loadState(ctx context.Context) (json.RawMessage, error) {
-	if p.options.State == nil {
-		return nil, nil
-	}
-	state, err := p.options.State.Load(ctx, p.options.Node.Path)
-	return state, wrap("load the state of "+p.options.Node.Path, err)
 }
 
 // applications returns what the driver knows of the node in one scope.

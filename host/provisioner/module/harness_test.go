@@ -138,42 +138,57 @@ func (f *facts) Publish(_ context.Context, _ string, published map[string]json.R
 	return nil
 }
 
-// state is a module.State.
+// state is a module.State. values, generation and sticky are its kinds, by path.
 type state struct {
-	mu     sync.Mutex
-	values map[string]string
-	saves  []string
-	load   error
-	save   error
+	mu                         sync.Mutex
+	values, generation, sticky map[string]string
+	saves                      []string
+	load                       error
+	save                       error
 }
 
-func (s *state) Load(_ context.Context, path string) (json.RawMessage, error) {
+func (s *state) Load(_ context.Context, path string) (module.Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if value, ok := s.values[path]; ok {
-		return json.RawMessage(value), s.load
+	get := func(from map[string]string) json.RawMessage {
+		if value, ok := from[path]; ok {
+			return json.RawMessage(value)
+		}
+		return nil
 	}
-	return nil, s.load
+	return module.Kept{State: get(s.values), Generation: get(s.generation), Sticky: get(s.sticky)}, s.load
 }
 
-func (s *state) Save(ctx context.Context, path string, raw json.RawMessage) error {
+func (s *state) Save(ctx context.Context, path string, kept module.Kept) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s.saves = append(s.saves, path+"="+string(raw))
+	line := path + "=" + string(kept.State)
+	if kept.Generation != nil {
+		line += " generation=" + string(kept.Generation)
+	}
+	if kept.Sticky != nil {
+		line += " sticky=" + string(kept.Sticky)
+	}
+	s.saves = append(s.saves, line)
 	if s.save != nil {
 		return s.save
 	}
-	if s.values == nil {
-		s.values = map[string]string{}
+	put := func(into *map[string]string, raw json.RawMessage) {
+		if *into == nil {
+			*into = map[string]string{}
+		}
+		if raw == nil {
+			delete(*into, path)
+			return
+		}
+		(*into)[path] = string(raw)
 	}
-	if raw == nil {
-		delete(s.values, path)
-		return nil
-	}
-	s.values[path] = string(raw)
+	put(&s.values, kept.State)
+	put(&s.generation, kept.Generation)
+	put(&s.sticky, kept.Sticky)
 	return nil
 }
 

@@ -16,6 +16,7 @@ type Memo struct {
 	answers *recent[*memoEntry]
 	traps   *recent[trapCount]
 	waits   *recent[time.Time]
+	stuck   *recent[time.Time]
 	flights map[string]map[*memoToken]struct{}
 }
 
@@ -27,6 +28,7 @@ func NewMemo(nodes int) *Memo {
 		answers: newRecent[*memoEntry](nodes),
 		traps:   newRecent[trapCount](nodes),
 		waits:   newRecent[time.Time](nodes),
+		stuck:   newRecent[time.Time](nodes),
 		flights: map[string]map[*memoToken]struct{}{},
 	}
 }
@@ -182,4 +184,20 @@ func (m *Memo) available(key memoKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.waits.drop(key)
+}
+
+// stuckSince returns since when a module has not come to an end on a cluster that is gone.
+// Without a Memo that is only now, so that nothing is given up.
+func (m *Memo) stuckSince(key memoKey, now time.Time) time.Time {
+	if m == nil {
+		return now
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	since, ok := m.stuck.get(key)
+	if !ok {
+		since = now
+		m.stuck.put(key, since)
+	}
+	return since
 }

@@ -50,12 +50,27 @@ type Facts interface {
 	Publish(ctx context.Context, node string, facts map[string]json.RawMessage) error
 }
 
-// State keeps one JSON document for each node between calls.
+// Kept is what the host keeps of a node between calls: JSON documents that differ in what
+// drops them. nil is none.
+type Kept struct {
+	// State is dropped by the module alone.
+	State json.RawMessage
+	// Generation is dropped when the owner has another generation.
+	Generation json.RawMessage
+	// Sticky is dropped when a retry is asked for.
+	Sticky json.RawMessage
+}
+
+// Empty reports whether there is nothing.
+func (k Kept) Empty() bool { return k.State == nil && k.Generation == nil && k.Sticky == nil }
+
+// State keeps documents for each node between calls.
 type State interface {
-	// Load returns what was saved for the node's path, or nil.
-	Load(ctx context.Context, path string) (json.RawMessage, error)
-	// Save replaces it; nil drops it. It is only called with something that differs.
-	Save(ctx context.Context, path string, raw json.RawMessage) error
+	// Load returns what was saved for the node's path and is not dropped since.
+	Load(ctx context.Context, path string) (Kept, error)
+	// Save replaces it, so that an empty one drops everything. It is only called with
+	// something that differs.
+	Save(ctx context.Context, path string, kept Kept) error
 }
 
 // Event is an event on the owner. Its text is a fixed sentence, never a guest's.
@@ -103,6 +118,10 @@ type Options struct {
 	// Catalogue resolves the catalogue entries that a module names; without it such a
 	// request is answered as unsupported.
 	Catalogue application.Catalogue
+	// Abandoned is called when a deprovision goes on without the module having come to an
+	// end: its cluster is gone, and for half an hour it has answered anything but OK. If it
+	// is nil, or without a Memo, the module is waited for.
+	Abandoned func()
 	// Memo saves calls and counts traps; without it every pass calls the module.
 	Memo *Memo
 	// Clock is time.Now if nil.

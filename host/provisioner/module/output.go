@@ -18,9 +18,6 @@ const (
 	// maxFactsBytes is what a node may publish: facts live in the status of the owner
 	// (DESIGN.md §9).
 	maxFactsBytes = 16 << 10
-	// maxStateBytes is what a node may keep: all nodes of an owner share one Secret
-	// (DESIGN.md §9).
-	maxStateBytes = 64 << 10
 	// maxOutputBytes is far above both and the why together.
 	maxOutputBytes = 4 << 20
 	// maxWhyBytes keeps a guest from filling the operator's log.
@@ -72,10 +69,7 @@ func decodeOutput(raw []byte) (abi.Output, error) {
 	if size := factsSize(output.Facts); size > maxFactsBytes {
 		return abi.Output{}, &outputError{abi.ReasonOutputTooLarge, fmt.Sprintf("the facts have %d bytes and %d are allowed", size, maxFactsBytes)}
 	}
-	output.State = compact(output.State)
-	if size := len(output.State); size > maxStateBytes {
-		return abi.Output{}, &outputError{abi.ReasonOutputTooLarge, fmt.Sprintf("the state has %d bytes and %d are allowed", size, maxStateBytes)}
-	}
+	output.State, output.GenerationState, output.StickyState = compact(output.State), compact(output.GenerationState), compact(output.StickyState)
 	return output, nil
 }
 

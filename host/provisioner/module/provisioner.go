@@ -64,7 +64,8 @@ func (p *Provisioner) Provision(ctx context.Context) error {
 // that parks, or with module_not_found, or for longer than ten minutes with another
 // reason of the module's own state, the applications that are recorded for the node are
 // removed without it. The wait is there because a module that is only being loaded may
-// have to free things that no driver knows of.
+// have to free things that no driver knows of. A module that does not come to an end on a
+// cluster that is gone is given up in the same way, see Options.Abandoned.
 func (p *Provisioner) Deprovision(ctx context.Context) error {
 	return provisioner.Unpark(p.deprovision(ctx))
 }
@@ -82,14 +83,25 @@ func (p *Provisioner) deprovision(ctx context.Context) error {
 		log.FromContext(ctx).Error(err, "removing the applications of a module that cannot be called", "node", p.options.Node.Path)
 		return p.sweep(ctx, s)
 	}
+	return p.remove(ctx, s, instance)
+}
+
+// remove calls the module and sweeps up behind it.
+func (p *Provisioner) remove(ctx context.Context, s scope.Scope, instance *Instance) error {
 	p.options.Memo.available(p.key())
 	if instance.Manifest.RequiresDrain {
 		s = s.WithTeardown(abi.Drain)
 		ctx = scope.NewContext(ctx, s)
 	}
 	clean, err := p.run(ctx, s, instance, abi.ExportDeprovision)
-	if err != nil || clean {
+	switch {
+	case err != nil && !p.givesUp(s, err):
 		return err
+	case err != nil:
+		log.FromContext(ctx).Error(err, "giving up a module that does not come to an end on a cluster that is gone", "node", p.options.Node.Path)
+		p.options.Abandoned()
+	case clean:
+		return p.dropState(ctx)
 	}
 	return p.sweep(ctx, s)
 }
@@ -167,8 +179,23 @@ func (p *Provisioner) abandons(err error) bool {
 	}
 }
 
+// goneGrace is how long a module may be busy with what it made elsewhere once its own
+// cluster is gone: twice what a silent cluster is given by default, and far longer than a
+// module that heeds the ABI needs, which then waits for nothing on that cluster.
+const goneGrace = 30 * time.Minute
+
+// givesUp reports whether a removal goes on though the module has not come to an end.
+// Nobody could make it: there is no cluster to mend.
+func (p *Provisioner) givesUp(s scope.Scope, err error) bool {
+	if s.State() != abi.ScopeGone || p.options.Abandoned == nil || provisioner.OutcomeOf(err).Cancelled {
+		return false
+	}
+	now := p.options.Clock()
+	return now.Sub(p.options.Memo.stuckSince(p.key(), now)) >= goneGrace
+}
+
 // sweep removes every application that the driver has recorded for the node in s, last
-// path first. Those in another scope are left to the bracket of that scope, which can
+// path first, and then what is kept of the node. Those in another scope are left to the bracket of that scope, which can
 // reach it.
 func (p *Provisioner) sweep(ctx context.Context, s scope.Scope) error {
 	installed, err := p.applications(ctx, s)
@@ -179,7 +206,10 @@ func (p *Provisioner) sweep(ctx context.Context, s scope.Scope) error {
 	for i := len(installed) - 1; i >= 0; i-- {
 		results = append(results, p.options.Driver.Remove(ctx, s, installed[i].ID))
 	}
-	return provisioner.Fold(results...)
+	if err := provisioner.Fold(results...); err != nil {
+		return err
+	}
+	return p.dropState(ctx)
 }
 
 func wrap(doing string, err error) error {
