@@ -22,6 +22,7 @@ const (
 	ReasonInvalidConfig         = "invalid_config"
 	ReasonFactsMissing          = "facts_missing"
 	ReasonAwaitingDependency    = "awaiting_dependency"
+	ReasonAwaitingReferences    = "awaiting_references"
 	ReasonServiceAccountMissing = "service_account_missing"
 	ReasonForbidden             = "forbidden"
 	ReasonNotGranted            = "not_granted"
@@ -77,8 +78,9 @@ func HostReasons() []ReasonText {
 		{ReasonInvalidConfig, "The configuration of this node is not valid; correct the spec."},
 		{ReasonFactsMissing, "A fact that this node reads has not been published yet."},
 		{ReasonAwaitingDependency, "Something that this node depends on is not there yet."},
+		{ReasonAwaitingReferences, "Other objects still refer to this one; it is removed as soon as they let go of it."},
 		{ReasonServiceAccountMissing, "No service account is named to act as; set spec.serviceAccountName, or ask the admin for a default."},
-		{ReasonForbidden, "The service account or credential lacks a permission that is needed; grant it."},
+		{ReasonForbidden, "The service account or credential lacks a permission that is needed; grant it, and then set the annotation caisson.dev/retry."},
 		{ReasonNotGranted, "The Module's grant does not cover something that the module needs; an admin can extend it."},
 		{ReasonSecretMissing, "A Secret or a key of it that is needed does not exist; create it."},
 		{ReasonInvalidKubeconfig, "The kubeconfig of the remote cluster cannot be used; replace it."},
@@ -91,9 +93,9 @@ func HostReasons() []ReasonText {
 		{ReasonApplicationNotFound, "The catalogue has no Application of that name; create it or correct the name."},
 		{ReasonVersionNotFound, "The catalogue entry has no such version; add it or correct the version."},
 		{ReasonValuesMissing, "A ConfigMap or Secret that values are taken from does not exist; create it."},
-		{ReasonChartNotFound, "The repository has no such chart or version; correct the version or publish it."},
+		{ReasonChartNotFound, "The repository has no such chart or version; correct the version, or publish it and then set the annotation caisson.dev/retry."},
 		{ReasonChartUnavailable, "The chart's repository does not answer; it will be tried again."},
-		{ReasonChartInvalid, "What the repository serves is not a valid chart; correct the reference or publish it again."},
+		{ReasonChartInvalid, "What the repository serves is not a valid chart; correct the reference, or publish it again and then set the annotation caisson.dev/retry."},
 		{ReasonRenderFailed, "The chart cannot be rendered or applied with these values; correct them."},
 		{ReasonApplicationInstalling, "The application is being installed."},
 		{ReasonApplicationUpgrading, "The application is being upgraded."},

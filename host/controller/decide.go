@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -93,7 +94,7 @@ func decideParked(o observation) decision {
 		return decision{action: actionProvision, forget: true, because: "an input changed"}
 	case o.wake.Driver:
 		return decision{action: actionProvision, because: "an application changed"}
-	case !mendsUnseen(parked.Reason):
+	case !mendsUnseen(parked.Reason, o.stack.Status.Inputs):
 		return decision{because: "parked, and nothing changed"}
 	case o.untilResync <= 0:
 		return decision{action: actionProvision, because: "what it waits for may have come unseen"}
@@ -102,14 +103,18 @@ func decideParked(o observation) decision {
 	}
 }
 
-// mendsUnseen reports whether what a park waits for can come about without any event
-// that is seen: a load balancer gets its address at minute 11. The driver reminds its owner by
-// itself; this is for a process that was restarted since.
-func mendsUnseen(reason string) bool {
+// mendsUnseen reports whether what a park waits for can come about without any event that
+// is seen: a load balancer gets its address at minute 11, or a kubeconfig that is kept on
+// a remote is replaced. The driver reminds its owner by itself; this is for what it does
+// not watch, and for a process that was restarted since. Whoever grants a permission is
+// told to ask for a retry instead: the API server tells nobody of it.
+func mendsUnseen(reason string, inputs []v1alpha1.InputRecord) bool {
 	switch reason {
 	case abi.ReasonApplicationStuck, abi.ReasonApplicationDegraded, abi.ReasonApplicationFailed,
 		abi.ReasonApplicationOwned, abi.ReasonFieldConflict:
 		return true
+	case abi.ReasonSecretMissing, abi.ReasonInvalidKubeconfig:
+		return slices.ContainsFunc(inputs, func(r v1alpha1.InputRecord) bool { return !watched(r) })
 	default:
 		return false
 	}

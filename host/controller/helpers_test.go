@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,7 +94,9 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
 	w := &world{t: t, clock: epoch(), nodes: []plan.Result{result("all", v1alpha1.KindModule, abi.OK.String(), "")}}
-	w.base = fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).
+	served := meta.NewDefaultRESTMapper(nil)
+	served.Add(v1alpha1.GroupVersion().WithKind("Stack"), meta.RESTScopeNamespace)
+	w.base = fake.NewClientBuilder().WithScheme(testScheme(t)).WithRESTMapper(served).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.Stack{}, &v1alpha1.Module{}).Build()
 	counters, err := NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)

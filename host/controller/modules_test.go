@@ -130,6 +130,31 @@ func TestModulesModule(t *testing.T) {
 	}
 }
 
+// Case 118: a condition that nobody has written yet is waited for. It is no failure.
+func TestCase118AbsentCondition(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		conditions []metav1.Condition
+		want       abi.Disposition
+	}{
+		"no conditions":   {reason: "the Module was just created", want: abi.Yield},
+		"another one":     {reason: "somebody else's says nothing", conditions: []metav1.Condition{{Type: "Mesh", Status: metav1.ConditionFalse, Reason: v1alpha1.ModuleReasonLoadFailed, ObservedGeneration: 1}}, want: abi.Yield},
+		"unknown":         {reason: "it is being worked on", conditions: []metav1.Condition{{Type: v1alpha1.ModuleReady, Status: metav1.ConditionUnknown, Reason: v1alpha1.ModuleReasonLoadFailed, ObservedGeneration: 1}}, want: abi.Yield},
+		"of another spec": {reason: "it says nothing of this one", conditions: []metav1.Condition{{Type: v1alpha1.ModuleReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ModuleReasonRegistryUnavailable}}, want: abi.Yield},
+		"false":           {reason: "near miss: this one is a failure", conditions: []metav1.Condition{{Type: v1alpha1.ModuleReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ModuleReasonRegistryUnavailable, ObservedGeneration: 1}}, want: abi.Retry},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			object := newModule()
+			object.Status.Conditions = c.conditions
+			_, err := newModules(t, epoch, object).Module(t.Context(), "team", "cilium")
+			o := provisioner.OutcomeOf(err)
+			require.Equal(t, c.want, o.Class, c.reason)
+			require.Equal(t, abi.ReasonModuleNotReady, o.Headline.Reason)
+		})
+	}
+}
+
 func orElse(text, other string) string {
 	if text == "" {
 		return other

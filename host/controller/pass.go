@@ -109,11 +109,14 @@ func (r *StackReconciler) bringUp(ctx context.Context, stack *v1alpha1.Stack, in
 	return result, err
 }
 
-// takeDown deprovisions. It takes note of what will be left before anything is removed.
+// takeDown deprovisions, once nothing refers to the Stack any more. It takes note of what will be left before anything is removed.
 // A Stack whose spec makes no tree may go if nothing of it is installed, and otherwise
 // waits for a spec that does.
 func (r *StackReconciler) takeDown(ctx context.Context, stack *v1alpha1.Stack, inputs *inputSet) (passResult, error) {
 	result := passResult{deleting: true, retained: stack.Status.Retained, abandoned: stack.Status.Abandoned}
+	if err := awaitReferences(stack, r.Client.RESTMapper()); err != nil {
+		return result, err
+	}
 	installed, err := r.Inventory.List(ctx, ownerOf(stack))
 	if err != nil {
 		return result, provisioner.Retry(abi.ReasonUnexpected, "list what is installed").WithCause(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/provisioner"
 )
 
@@ -27,13 +28,13 @@ const (
 )
 
 // requeueAfter returns when to run the next pass after an outcome; 0 means never. failed
-// is the number of retries in a row.
-func requeueAfter(o provisioner.Outcome, failed int, resync time.Duration) time.Duration {
+// is the number of retries in a row, inputs are what was read.
+func requeueAfter(o provisioner.Outcome, inputs []v1alpha1.InputRecord, failed int, resync time.Duration) time.Duration {
 	switch {
 	case o.Cancelled:
 		return 0
 	case o.Parks():
-		if mendsUnseen(o.Headline.Reason) {
+		if mendsUnseen(o.Headline.Reason, inputs) {
 			return jitter(resync)
 		}
 		return 0

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,7 +100,8 @@ func stackChanged() predicate.Predicate {
 			said := func(annotation string) bool {
 				return before.GetAnnotations()[annotation] != after.GetAnnotations()[annotation]
 			}
-			return before.GetGeneration() != after.GetGeneration() ||
+			letGo := after.GetDeletionTimestamp() != nil && !slices.Equal(before.GetFinalizers(), after.GetFinalizers())
+			return letGo || before.GetGeneration() != after.GetGeneration() ||
 				before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero() ||
 				said(v1alpha1.RetryAnnotation) || said(v1alpha1.GoneAnnotation)
 		},

@@ -35,6 +35,11 @@ func TestStackChanged(t *testing.T) {
 		"gone":       {reason: "somebody ends a deletion's wait", change: func(s *v1alpha1.Stack) { s.Annotations = map[string]string{v1alpha1.GoneAnnotation: "workload"} }, want: true},
 		"retry":      {reason: "case 107", change: func(s *v1alpha1.Stack) { s.Annotations = map[string]string{v1alpha1.RetryAnnotation: "now"} }, want: true},
 	}
+	t.Run("Case112 a finalizer goes", func(t *testing.T) {
+		before, after := newDeletedStack(t), newDeletedStack(t)
+		before.Finalizers = append(before.Finalizers, "servers.compute.example.com/web-1")
+		require.True(t, stackChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}), "a deletion may wait for that")
+	})
 	p := stackChanged()
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -198,7 +198,7 @@ func (r *StackReconciler) finish(ctx context.Context, stack *v1alpha1.Stack, res
 	} else {
 		r.Wakes.Succeeded(name)
 	}
-	after := requeueAfter(result.outcome, failed, r.resync())
+	after := requeueAfter(result.outcome, result.inputs, failed, r.resync())
 	if result.outcome.OK() || result.outcome.Parks() {
 		r.Wakes.Synced(name, r.now(), after)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/provisioner/module"
 	"github.com/caisson-dev/caisson/host/provisioner/remotecluster"
 )
 
@@ -274,4 +275,36 @@ func TestEvidenceHasWords(t *testing.T) {
 		require.NotEmpty(t, tree.abandoned.remotes[0].because[evidence], evidence)
 	}
 	require.False(t, provisioner.IsTerminal(tree.Deprovision(p.context(t.Context()))))
+}
+
+// A module that does not come to an end on a cluster that is gone holds up a deletion for
+// half an hour, and what was given up with it is told.
+func TestStuckModuleIsGivenUp(t *testing.T) {
+	p := lost(t, true)
+	p.memo = module.NewMemo(8)
+	p.declare("workload")
+	const node = "all/on-workload/platform/lb"
+	for range 100 {
+		p.will(node, append(p.results[node], provisioner.Yield(abi.ReasonUnexpected, ""))...)
+	}
+	for range 2 {
+		outcome := p.pass(t.Context(), t, "the module waits for what is gone")
+		require.Equal(t, node, outcome.Headline.Path)
+		p.settle()
+		p.later(20 * time.Minute)
+	}
+	told := "node " + node + ", whose module lb did not come to an end on a remote that is gone"
+	require.NotContains(t, p.stack.Status.Abandoned, told)
+	p.pass(t.Context(), t, "half an hour is over")
+	require.Contains(t, p.stack.Status.Abandoned, told)
+	p.settle()
+	require.True(t, p.pass(t.Context(), t, "the rest goes").OK())
+	require.Contains(t, p.stack.Status.Abandoned, told)
+	p.nothingIsLeftAtHome(t)
+}
+
+// While the Stack lives nothing is given up.
+func TestStuckModuleOfALivingStack(t *testing.T) {
+	b := &builder{stack: newPlatform(t, nestedPlatform).stack}
+	require.Nil(t, b.abandonsModule("lb"))
 }

@@ -129,6 +129,8 @@ type platform struct {
 	stack    *v1alpha1.Stack
 	workload *site
 	inner    *site
+	// memo is over all passes; nil remembers nothing.
+	memo *module.Memo
 	// workloads are running or terminating, by path.
 	workloads map[string]string
 }
@@ -174,7 +176,7 @@ func (p *platform) later(d time.Duration) {
 func (p *platform) pass(ctx context.Context, t *testing.T, title string) provisioner.Outcome {
 	t.Helper()
 	deps := p.dependencies()
-	deps.Driver, deps.Modules = p, ModulesFunc(p.module)
+	deps.Driver, deps.Modules, deps.Memo = p, ModulesFunc(p.module), p.memo
 	tree, err := Build(p.stack, deps)
 	require.NoError(t, err)
 	p.logf("== %s", title)
