@@ -315,7 +315,7 @@ func TestWhatAHostWouldHide(t *testing.T) {
 			do: func(call *guest.Call) error {
 				return call.Kube().Apply("", map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": map[string]any{"k": value}}, nil)
 			}},
-		"SecretInFact":  {reason: "facts are public", want: "is in the module's output", do: func(call *guest.Call) error { return call.Publish("f", value) }},
+		"SecretInFact": {reason: "facts are public", want: "is in the module's output", do: func(call *guest.Call) error { return call.Publish("f", value) }},
 		"StateTooLarge": {reason: "all kinds have one limit", want: "the module's state has 65540 bytes and 65536 are allowed", do: func(call *guest.Call) error {
 			return errors.Join(call.SetState(strings.Repeat("x", 32<<10)), call.SetGenerationState(strings.Repeat("x", 32<<10)))
 		}},
