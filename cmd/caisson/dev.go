@@ -53,7 +53,7 @@ func newDevUpCommand(e *environment) *cobra.Command {
 			return f.print(e.out, state, func(w io.Writer) error { return printDevState(w, dir, state) })
 		},
 	}
-	addFormatFlag(cmd, &f)
+	addFormatFlag(cmd, &f, formatTable)
 	cmd.Flags().StringVar(&dir, "dir", defaultDevDir(), "directory for the environment")
 	cmd.Flags().StringVar(&program, "devcluster", "", "path of the devcluster program; beside this program if empty")
 	return cmd

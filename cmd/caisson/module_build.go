@@ -58,7 +58,7 @@ bytes.`,
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the file to write (default: NAME.wasm, or FILE.wasm itself)")
 	f = formatTable
-	cmd.Flags().Var(&f, "format", "how to print the result: table, json or yaml")
+	cmd.Flags().Var(formatValue{into: &f, people: formatTable}, "format", "how to print the result: table, json or yaml")
 	return cmd
 }
 

@@ -66,7 +66,7 @@ refuse the module.`,
 			return nil
 		},
 	}
-	addFormatFlag(cmd, &f)
+	addFormatFlag(cmd, &f, formatTable)
 	addPlainHTTPFlag(cmd, &plainHosts)
 	return cmd
 }

@@ -35,7 +35,7 @@ The same file has the same digest wherever and whenever it is pushed.`,
 			return f.print(e.out, result.object(), result.table)
 		},
 	}
-	addFormatFlag(cmd, &f)
+	addFormatFlag(cmd, &f, formatTable)
 	addPlainHTTPFlag(cmd, &plainHosts)
 	return cmd
 }

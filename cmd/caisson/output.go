@@ -12,42 +12,56 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// format is how a command prints what it found. It is a flag's value.
+// format is how a command prints what it found.
 type format string
 
 // The formats.
 const (
 	formatTable format = "table"
+	formatText  format = "text"
 	formatJSON  format = "json"
 	formatYAML  format = "yaml"
 )
 
+// formatValue is the value of a flag -o.
+type formatValue struct {
+	into *format
+	// people is the format that people read: a table, or text.
+	people format
+}
+
 // String implements pflag.Value.
-func (f *format) String() string { return string(*f) }
+func (v formatValue) String() string {
+	if v.into == nil {
+		return ""
+	}
+	return string(*v.into)
+}
 
 // Type implements pflag.Value.
-func (f *format) Type() string { return "format" }
+func (v formatValue) Type() string { return "format" }
 
 // Set implements pflag.Value.
-func (f *format) Set(s string) error {
+func (v formatValue) Set(s string) error {
 	switch format(s) {
-	case formatTable, formatJSON, formatYAML:
-		*f = format(s)
+	case v.people, formatJSON, formatYAML:
+		*v.into = format(s)
 		return nil
 	default:
-		return fmt.Errorf("must be table, json or yaml")
+		return fmt.Errorf("must be %s, json or yaml", v.people)
 	}
 }
 
-// addFormatFlag gives a command the flag -o.
-func addFormatFlag(cmd *cobra.Command, f *format) {
-	*f = formatTable
-	cmd.Flags().VarP(f, "output", "o", "how to print: table, json or yaml")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+// addFormatFlag gives a command the flag -o. people is the format that people read, and
+// the default.
+func addFormatFlag(cmd *cobra.Command, f *format, people format) {
+	*f = people
+	cmd.Flags().VarP(formatValue{into: f, people: people}, "output", "o", fmt.Sprintf("how to print: %s, json or yaml", people))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(people), "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// print writes data in the format, with table for the one that people read.
-func (f format) print(w io.Writer, data any, table func(io.Writer) error) error {
+// print writes data in the format, with people for the one that they read.
+func (f format) print(w io.Writer, data any, people func(io.Writer) error) error {
 	switch f {
 	case formatJSON:
 		encoder := json.NewEncoder(w)
@@ -65,7 +79,7 @@ func (f format) print(w io.Writer, data any, table func(io.Writer) error) error 
 		_, err = w.Write(text)
 		return err
 	default:
-		return table(w)
+		return people(w)
 	}
 }
 

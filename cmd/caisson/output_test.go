@@ -39,13 +39,18 @@ func TestFormat(t *testing.T) {
 			require.Equal(t, tc.want, out.String(), tc.reason)
 
 			var f format
-			require.NoError(t, f.Set(string(tc.format)))
-			require.Equal(t, string(tc.format), f.String())
+			v := formatValue{into: &f, people: formatTable}
+			require.NoError(t, v.Set(string(tc.format)))
+			require.Equal(t, string(tc.format), v.String())
+			require.Equal(t, tc.format, f)
 		})
 	}
 	var f format
-	require.Error(t, f.Set("JSON"))
-	require.Empty(t, f.String(), "a bad value changes nothing")
+	v := formatValue{into: &f, people: formatText}
+	require.EqualError(t, v.Set("JSON"), "must be text, json or yaml")
+	require.EqualError(t, v.Set("table"), "must be text, json or yaml")
+	require.Empty(t, v.String(), "a bad value changes nothing")
+	require.Empty(t, formatValue{}.String(), "the flag library asks the zero value")
 	failed := errors.New("the pipe is gone")
 	require.ErrorIs(t, formatTable.print(io.Discard, nil, func(io.Writer) error { return failed }), failed)
 	for _, f := range []format{formatJSON, formatYAML} {

@@ -15,8 +15,9 @@ import (
 func newStackCommand(e *environment) *cobra.Command {
 	cmd := group("stack", "Look at Stacks",
 		"A Stack is a tree of provisioners. These commands show what it is doing.",
-		"  caisson stack tree platform --namespace platform --watch")
-	cmd.AddCommand(newStackTreeCommand(e))
+		`  caisson stack tree platform --namespace platform --watch
+  caisson stack explain platform --namespace platform`)
+	cmd.AddCommand(newStackTreeCommand(e), newStackExplainCommand(e))
 	return cmd
 }
 

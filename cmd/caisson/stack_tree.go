@@ -45,7 +45,7 @@ line is printed for each change.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return stackTree(cmd.Context(), e, f, args[0]) },
 	}
 	f.cluster.add(cmd.Flags())
-	addFormatFlag(cmd, &f.output)
+	addFormatFlag(cmd, &f.output, formatTable)
 	cmd.Flags().BoolVarP(&f.watch, "watch", "w", false, "keep showing until interrupted")
 	cmd.Flags().StringVar(&f.until, "until", "", "keep showing until the Stack is available or gone")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "give up after so long; 0 never does")

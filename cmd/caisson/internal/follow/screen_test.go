@@ -127,7 +127,7 @@ func TestLiveScreenInSmallWindow(t *testing.T) {
 	require.Len(t, x.lines, 9, "one line is the cursor's")
 	require.Equal(t, "Stack platform/platform  UserActionRequ…\x1b[0m", x.lines[0], "the head stays")
 	require.Contains(t, x.lines[4], "lines more than fit this window")
-	require.True(t, strings.HasPrefix(x.lines[8], "  kubectl annotate"), "and so does what to do: %q", x.lines)
+	require.True(t, strings.HasPrefix(x.lines[7], "  kubectl annotate"), "and so does what to do: %q", x.lines)
 	for _, line := range x.lines {
 		require.LessOrEqual(t, visible(line), width)
 	}

@@ -26,7 +26,7 @@ func Changes(before, after View) []string {
 	for _, r := range after.Rows {
 		was, known := old[r.Name]
 		if news(was, r, known) {
-			lines = append(lines, line(r.Name, r.Disposition, r.says()))
+			lines = append(lines, line(r.Name, r.Disposition, r.Says()))
 		}
 	}
 	if before.Phase != after.Phase {
@@ -49,7 +49,7 @@ func news(was, is Row, known bool) bool {
 	case !known && is.Disposition == v1alpha1.NodeWaiting:
 		return false
 	case is.Echo:
-		return was.finding() && is.Reason == "" // the end of a finding is news
+		return was.Finding() && is.Reason == "" // the end of a finding is news
 	default:
 		return true
 	}
@@ -58,7 +58,7 @@ func news(was, is Row, known bool) bool {
 // headline is the Stack's message, unless a node's line has it.
 func (v View) headline() string {
 	for _, r := range v.Rows {
-		if r.finding() && strings.HasSuffix(v.Message, r.Name+": "+r.says()) {
+		if r.Finding() && strings.HasSuffix(v.Message, r.Name+": "+r.Says()) {
 			return ""
 		}
 	}

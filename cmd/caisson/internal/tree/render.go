@@ -27,9 +27,12 @@ func Lines(v View, s Style) []string {
 	if notes := notes(v, s); len(notes) > 0 {
 		lines = append(append(lines, ""), notes...)
 	}
+	var end []string
 	if next := next(v); len(next) > 0 {
-		lines = append(append(lines, ""), s.wrap(next[0], 0)...)
-		lines = append(lines, next[1:]...) // commands are for pasting, and stay whole
+		end = append(s.Wrap(next[0], 0), next[1:]...) // commands are for pasting, and stay whole
+	}
+	if end = append(end, hint(v)...); len(end) > 0 {
+		lines = append(append(lines, ""), end...)
 	}
 	return lines
 }
@@ -86,36 +89,36 @@ func notes(v View, s Style) []string {
 	var speakers []Row
 	width := 0
 	for _, r := range v.Rows {
-		if r.finding() {
+		if r.Finding() {
 			speakers = append(speakers, r)
 			width = max(width, utf8.RuneCountInString(r.Name))
 		}
 	}
-	slices.SortStableFunc(speakers, func(a, b Row) int { return cmp.Compare(urgency(a.Disposition), urgency(b.Disposition)) })
+	slices.SortStableFunc(speakers, func(a, b Row) int { return cmp.Compare(Urgency(a.Disposition), Urgency(b.Disposition)) })
 	var lines []string
 	said := false
 	for _, r := range speakers {
 		padding := strings.Repeat(" ", width-utf8.RuneCountInString(r.Name)+2)
-		for i, part := range s.wrap(r.says(), width+2) {
+		for i, part := range s.Wrap(r.Says(), width+2) {
 			if i == 0 {
-				lines = append(lines, s.as(r.Disposition, r.Name)+padding+part)
+				lines = append(lines, s.PaintAs(r.Disposition, r.Name)+padding+part)
 				continue
 			}
 			lines = append(lines, strings.Repeat(" ", width+2)+part)
 		}
-		said = said || strings.HasSuffix(v.Message, r.Name+": "+r.says())
+		said = said || strings.HasSuffix(v.Message, r.Name+": "+r.Says())
 	}
 	if v.Message != "" && !said {
-		lines = append(s.wrap(v.Message, 0), lines...)
+		lines = append(s.Wrap(v.Message, 0), lines...)
 	}
 	return lines
 }
 
-// finding reports whether a person who looks for the cause has to look at this row.
-func (r Row) finding() bool { return r.Reason != "" && !r.Echo }
+// Finding reports whether a person who looks for the cause has to look at this row.
+func (r Row) Finding() bool { return r.Reason != "" && !r.Echo }
 
-// says is the sentence of a row with its reason, as the Stack's conditions have it.
-func (r Row) says() string {
+// Says is the sentence of a row with its reason, as the Stack's conditions have it.
+func (r Row) Says() string {
 	switch {
 	case r.Reason == "":
 		return r.Message
@@ -126,8 +129,8 @@ func (r Row) says() string {
 	}
 }
 
-// urgency orders dispositions by how much a person has to do about them.
-func urgency(disposition string) int {
+// Urgency orders dispositions by how much a person has to do about them: 0 is the worst.
+func Urgency(disposition string) int {
 	for i, d := range []abi.Disposition{abi.Terminal, abi.UserActionRequired, abi.Retry, abi.Yield} {
 		if disposition == d.String() {
 			return i
@@ -156,6 +159,16 @@ func next(v View) []string {
 		return []string{"If it stays like this, see whether the operator runs."}
 	default:
 		return nil
+	}
+}
+
+// hint says where there is more to read about what is not as desired.
+func hint(v View) []string {
+	switch {
+	case v.Unanswered, v.Phase == v1alpha1.ReasonProvisioned, v.Phase == v1alpha1.ReasonDeprovisioned, v.Phase == Gone:
+		return nil
+	default:
+		return []string{fmt.Sprintf("More: caisson stack explain -n %s %s", v.Namespace, v.Name)}
 	}
 }
 

@@ -71,7 +71,7 @@ func TestNextStep(t *testing.T) {
 	}{
 		v1alpha1.ReasonProvisioned:        {reason: "nothing is to be done", want: ""},
 		v1alpha1.ReasonDeprovisioned:      {reason: "nothing is to be done", want: ""},
-		v1alpha1.ReasonSuspended:          {reason: "its message says it already", want: ""},
+		v1alpha1.ReasonSuspended:          {reason: "its message says what to do, and here is more", want: "More: caisson stack explain -n ns x"},
 		v1alpha1.ReasonProvisioning:       {reason: "nobody has to get up", want: "by itself"},
 		v1alpha1.ReasonDeprovisioning:     {reason: "nobody has to get up", want: "by itself"},
 		v1alpha1.ReasonRetrying:           {reason: "it may be more than that", want: "operator's log"},
@@ -86,6 +86,9 @@ func TestNextStep(t *testing.T) {
 			require.Equal(t, []string{"Stack ns/x  " + phase, "", "said"}, lines[:3], tc.reason)
 			require.Contains(t, strings.Join(lines[3:], "\n"), tc.want, tc.reason)
 			require.Equal(t, tc.want == "", len(lines) == 3, tc.reason)
+			if tc.want != "" {
+				require.Equal(t, "More: caisson stack explain -n ns x", lines[len(lines)-1], "what is not as desired can be explained")
+			}
 		})
 	}
 }

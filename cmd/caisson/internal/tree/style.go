@@ -26,10 +26,10 @@ const (
 )
 
 // Paint colours a word by what it says of a node or a Stack.
-func (s Style) Paint(word string) string { return s.as(word, word) }
+func (s Style) Paint(word string) string { return s.PaintAs(word, word) }
 
-// as colours a text as Paint would colour a word.
-func (s Style) as(word, text string) string {
+// PaintAs colours a text as Paint would colour a word.
+func (s Style) PaintAs(word, text string) string {
 	if !s.Coloured {
 		return text
 	}
@@ -45,9 +45,9 @@ func (s Style) as(word, text string) string {
 	return colour + text + ansiReset
 }
 
-// wrap breaks a text between words, so that it fits beside an indentation. A word that
+// Wrap breaks a text between words, so that it fits beside an indentation. A word that
 // does not fit stays whole, and so does everything where there is hardly any room.
-func (s Style) wrap(text string, indent int) []string {
+func (s Style) Wrap(text string, indent int) []string {
 	const least = 20
 	width := s.Width - indent
 	if width < least {

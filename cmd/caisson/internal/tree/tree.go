@@ -74,7 +74,7 @@ const (
 // without a status reads Waiting, and a malformed tree is shown as far as it goes: each
 // node once.
 func Of(stack *v1alpha1.Stack, now time.Time) View {
-	view := View{Namespace: stack.Namespace, Name: stack.Name, Summary: clean(stack.Status.Summary)}
+	view := View{Namespace: stack.Namespace, Name: stack.Name, Summary: Clean(stack.Status.Summary)}
 	c := meta.FindStatusCondition(stack.Status.Conditions, v1alpha1.ConditionAvailable)
 	view.Phase, view.Message = phaseOf(stack, c)
 	view.Available = c != nil && view.Phase != Pending && c.Status == metav1.ConditionTrue
@@ -100,7 +100,7 @@ func Missing(namespace, name string) View {
 func phaseOf(stack *v1alpha1.Stack, c *metav1.Condition) (phase, message string) {
 	switch {
 	case c != nil && c.ObservedGeneration == stack.Generation:
-		return clean(c.Reason), clean(c.Message)
+		return Clean(c.Reason), Clean(c.Message)
 	case stack.DeletionTimestamp != nil:
 		return Pending, deletingMessage
 	case c != nil:
@@ -153,9 +153,9 @@ func (w *walker) children(spec *v1alpha1.Node) []string {
 }
 
 func (w *walker) row(spec *v1alpha1.Node) Row {
-	row := Row{Name: clean(spec.Name), Kind: spec.Kind(), Disposition: v1alpha1.NodeWaiting}
+	row := Row{Name: Clean(spec.Name), Kind: spec.Kind(), Disposition: v1alpha1.NodeWaiting}
 	if s, ok := w.status[spec.Name]; ok {
-		row.Disposition, row.Reason, row.Message = clean(s.Disposition), clean(s.Reason), clean(s.Message)
+		row.Disposition, row.Reason, row.Message = Clean(s.Disposition), Clean(s.Reason), Clean(s.Message)
 		row.Since = max(w.now.Sub(s.LastTransitionTime.Time), 0).Truncate(time.Second)
 		row.SinceSeconds = int64(row.Since / time.Second)
 	}
@@ -177,9 +177,9 @@ func echoes(combinator Row, below []Row) bool {
 	return false
 }
 
-// clean keeps the names and sentences of a stranger's module from moving the cursor of a
+// Clean keeps the names and sentences of a stranger's module from moving the cursor of a
 // terminal.
-func clean(s string) string {
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
