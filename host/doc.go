@@ -24,11 +24,11 @@
 // that is the tenant's ServiceAccount, on a remote the kubeconfig's own identity.
 //
 // The module leaf builds the envelope of package abi and calls its runtime, which is
-// host/sandbox: the Wasm runs in a child process with an empty environment, on a fresh
-// instance, until its deadline. Whatever it asks for comes back over a pipe as a host
-// function, is checked against what the module declared and what the admin granted
-// (host/capability), and is done in the scope. The secret stays on this side; the guest
-// gets a handle.
+// host/sandbox: the Wasm runs in a child process with an empty environment, in a state
+// that no other call has touched, until its deadline. Whatever it asks for comes back over
+// a pipe as a host function, is checked against what the module declared and what the
+// admin granted (host/capability), and is done in the scope. The secret stays on this
+// side; the guest gets a handle.
 //
 // The module asks for an application. host/cd describes one independently of who
 // installs it, and host/cd/helm installs it in the background with the Helm SDK, never

@@ -302,7 +302,7 @@ func TestModuleFaultedCondition(t *testing.T) {
 	for range crashLimit {
 		instance, err := w.Modules.Module(t.Context(), "team", "cilium")
 		require.NoError(t, err)
-		_, _, err = instance.Runtime.Call(t.Context(), abi.ExportProvision, nil, nil)
+		_, _, err = instance.Runtime.Call(t.Context(), "tenant", abi.ExportProvision, nil, nil)
 		require.Error(t, err)
 	}
 	w.reconcile()

@@ -237,11 +237,11 @@ type countedRuntime struct {
 }
 
 // Call implements module.Runtime.
-func (c *countedRuntime) Call(ctx context.Context, export string, input []byte,
+func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input []byte,
 	host func(ctx context.Context, name string, request []byte) []byte,
 ) (int32, []byte, error) {
 	start := time.Now()
-	code, output, err := c.entry.Runtime.Call(ctx, export, input, host)
+	code, output, err := c.entry.Runtime.Call(ctx, tenant, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))
 	if c.entry.breaker.observe(err, c.modules.clock()) {
 		c.modules.faultChanged(c.name)

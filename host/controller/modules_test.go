@@ -51,7 +51,7 @@ func loadedAs(m abi.Manifest) *fakeModule {
 }
 
 // Call implements module.Runtime.
-func (f *fakeModule) Call(context.Context, string, []byte, func(context.Context, string, []byte) []byte) (int32, []byte, error) {
+func (f *fakeModule) Call(context.Context, string, string, []byte, func(context.Context, string, []byte) []byte) (int32, []byte, error) {
 	if f.call == nil {
 		return 0, []byte(`{}`), nil
 	}
@@ -229,7 +229,7 @@ func TestModulesFaulted(t *testing.T) {
 		require.False(t, m.Faulted("cilium"))
 		instance, err := m.Module(t.Context(), "team", "cilium")
 		require.NoError(t, err)
-		_, _, err = instance.Runtime.Call(t.Context(), abi.ExportProvision, nil, nil)
+		_, _, err = instance.Runtime.Call(t.Context(), "tenant", abi.ExportProvision, nil, nil)
 		require.Error(t, err)
 	}
 	require.True(t, m.Faulted("cilium"))
@@ -288,7 +288,7 @@ func TestModulesHammer(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				code, _, _ := instance.Runtime.Call(context.Background(), abi.ExportProvision, nil, nil)
+				code, _, _ := instance.Runtime.Call(context.Background(), "tenant", abi.ExportProvision, nil, nil)
 				if instance.Digest != fmt.Sprintf("sha256:%d", code) {
 					t.Errorf("%s answered as %d", instance.Digest, code)
 				}

@@ -113,7 +113,7 @@ func TestFaultsWakeTheModule(t *testing.T) {
 	w.reconcile()
 	instance, err := w.Modules.Module(t.Context(), "team", "cilium")
 	require.NoError(t, err)
-	call := func() { _, _, _ = instance.Runtime.Call(t.Context(), abi.ExportProvision, nil, nil) }
+	call := func() { _, _, _ = instance.Runtime.Call(t.Context(), "tenant", abi.ExportProvision, nil, nil) }
 	for range crashLimit - 1 {
 		call()
 	}

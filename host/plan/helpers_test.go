@@ -160,7 +160,7 @@ func (w *world) module(_ context.Context, namespace, name string) (*module.Insta
 
 type runtimeFunc func(export string, input *abi.Input) (int32, []byte, error)
 
-func (f runtimeFunc) Call(_ context.Context, export string, input []byte, _ func(context.Context, string, []byte) []byte) (int32, []byte, error) {
+func (f runtimeFunc) Call(_ context.Context, _, export string, input []byte, _ func(context.Context, string, []byte) []byte) (int32, []byte, error) {
 	var decoded abi.Input
 	if err := json.Unmarshal(input, &decoded); err != nil {
 		return 0, nil, err

@@ -35,7 +35,7 @@ func BenchmarkCallGo(b *testing.B) {
 	input := envelope(b, 3)
 	b.ReportMetric(float64(len(input)), "input-bytes")
 	for b.Loop() {
-		code, _, err := m.Call(b.Context(), "provision", input, answerConfigMap)
+		code, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap)
 		if err != nil || code != 0 {
 			b.Fatal(code, err)
 		}
@@ -51,7 +51,7 @@ func BenchmarkCallSmall(b *testing.B) {
 	m := load(b, s, wasmtest.Asks("kube_get", 3), sandbox.Limits{})
 	input := envelope(b, 3)
 	for b.Loop() {
-		if _, _, err := m.Call(b.Context(), "provision", input, answerConfigMap); err != nil {
+		if _, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -130,7 +130,7 @@ func BenchmarkHostCall(b *testing.B) {
 	m := load(b, s, wasmtest.Asks("event", calls), sandbox.Limits{})
 	input := []byte(strings.Repeat("x", 100))
 	for b.Loop() {
-		_, _, err := m.Call(b.Context(), "provision", input, answerConfigMap)
+		_, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap)
 		require.NoError(b, err)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/calls, "ns/hostcall")

@@ -42,9 +42,9 @@ func TestCallPassesThrough(t *testing.T) {
 	})
 	t.Run("unknown export", func(t *testing.T) {
 		m := load(t, s, wasmtest.Echo(), sandbox.Limits{})
-		_, _, err := m.Call(t.Context(), "destroy", nil, nil)
+		_, _, err := m.Call(t.Context(), "tenant", "destroy", nil, nil)
 		require.ErrorContains(t, faultOf(t, err, sandbox.FaultTrap), `no export "destroy"`)
-		_, _, err = m.Call(t.Context(), strings.Repeat("x", 300), nil, nil)
+		_, _, err = m.Call(t.Context(), "tenant", strings.Repeat("x", 300), nil, nil)
 		require.ErrorContains(t, err, "300 bytes")
 	})
 }
@@ -134,7 +134,7 @@ func TestHostCalls(t *testing.T) {
 	t.Run("round trip", func(t *testing.T) {
 		m := load(t, s, wasmtest.Asks("secret_read", 1), limits)
 		var gotName, gotRequest string
-		_, out, err := m.Call(t.Context(), "provision", []byte("ask"), func(ctx context.Context, name string, request []byte) []byte {
+		_, out, err := m.Call(t.Context(), "tenant", "provision", []byte("ask"), func(ctx context.Context, name string, request []byte) []byte {
 			_, bounded := ctx.Deadline()
 			require.True(t, bounded, "a host function knows the call's deadline")
 			gotName, gotRequest = name, string(request)
@@ -147,7 +147,7 @@ func TestHostCalls(t *testing.T) {
 	})
 	t.Run("Go guest", func(t *testing.T) {
 		m := load(t, s, goGuest(t), limits)
-		_, out, err := m.Call(t.Context(), "provision", []byte(`{"calls":3}`), answerConfigMap)
+		_, out, err := m.Call(t.Context(), "tenant", "provision", []byte(`{"calls":3}`), answerConfigMap)
 		require.NoError(t, err)
 		require.Contains(t, string(out), `"answers":["n0","n1","n2"]`)
 	})
@@ -172,7 +172,7 @@ func TestHostCalls(t *testing.T) {
 			if !c.host {
 				host = nil
 			}
-			_, out, err := m.Call(t.Context(), "provision", make([]byte, c.input), host)
+			_, out, err := m.Call(t.Context(), "tenant", "provision", make([]byte, c.input), host)
 			require.NoError(t, err, "host functions fail with values")
 			var response abi.Response
 			require.NoError(t, json.Unmarshal(out, &response), c.reason)
@@ -183,9 +183,9 @@ func TestHostCalls(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		m := load(t, s, wasmtest.Asks("event", 1), limits)
 		require.PanicsWithValue(t, "bug", func() {
-			_, _, _ = m.Call(t.Context(), "provision", nil, func(context.Context, string, []byte) []byte { panic("bug") })
+			_, _, _ = m.Call(t.Context(), "tenant", "provision", nil, func(context.Context, string, []byte) []byte { panic("bug") })
 		})
-		_, _, err := m.Call(t.Context(), "provision", nil, func(context.Context, string, []byte) []byte { return nil })
+		_, _, err := m.Call(t.Context(), "tenant", "provision", nil, func(context.Context, string, []byte) []byte { return nil })
 		require.NoError(t, err, "a bug in the host takes no slot with it")
 	})
 }
@@ -258,7 +258,7 @@ func TestContextDeadlineIsTheLimit(t *testing.T) {
 	m := load(t, s, wasmtest.Sleeps(1<<50), sandbox.Limits{})
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
-	_, _, err := m.Call(ctx, "provision", nil, nil)
+	_, _, err := m.Call(ctx, "tenant", "provision", nil, nil)
 	fault := faultOf(t, err, sandbox.FaultTimeout)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.LessOrEqual(t, fault.Limit, int64(400))
@@ -279,7 +279,7 @@ func TestHammer(t *testing.T) {
 			payload := bytes.Repeat(fmt.Appendf(nil, "call %d;", i), 1+rand.IntN(2000))
 			switch i % 5 {
 			case 3:
-				_, _, err := traps.Call(context.Background(), "provision", payload, nil)
+				_, _, err := traps.Call(context.Background(), "tenant", "provision", payload, nil)
 				var fault *sandbox.Fault
 				if !errors.As(err, &fault) || fault.Kind != sandbox.FaultTrap {
 					t.Errorf("call %d: %v", i, err)
@@ -288,7 +288,7 @@ func TestHammer(t *testing.T) {
 			case 4:
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(20))*time.Millisecond)
 				defer cancel()
-				if _, out, err := echo.Call(ctx, "provision", payload, nil); err == nil && !bytes.Equal(payload, out) {
+				if _, out, err := echo.Call(ctx, "tenant", "provision", payload, nil); err == nil && !bytes.Equal(payload, out) {
 					t.Errorf("call %d got the answer of another one", i)
 				}
 				return
@@ -297,7 +297,7 @@ func TestHammer(t *testing.T) {
 			if i%5 == 2 {
 				m, want = asks, append([]byte("host of "), payload...)
 			}
-			_, out, err := m.Call(context.Background(), "provision", payload, func(_ context.Context, _ string, request []byte) []byte {
+			_, out, err := m.Call(context.Background(), "tenant", "provision", payload, func(_ context.Context, _ string, request []byte) []byte {
 				return append([]byte("host of "), request...)
 			})
 			if err != nil || !bytes.Equal(want, out) {
@@ -328,7 +328,7 @@ func TestConcurrentLoads(t *testing.T) {
 				return
 			}
 			defer m.Close()
-			if _, _, err := m.Call(context.Background(), "provision", []byte(`{}`), nil); err != nil {
+			if _, _, err := m.Call(context.Background(), "tenant", "provision", []byte(`{}`), nil); err != nil {
 				t.Errorf("call: %v", err)
 			}
 		})
@@ -338,7 +338,7 @@ func TestConcurrentLoads(t *testing.T) {
 	require.True(t, sandbox.Compiled(m))
 	native, err := filepath.Glob(filepath.Join(dir, "sandbox-v1", strings.TrimPrefix(m.Digest(), "sha256:"), "wazero-*", "*"))
 	require.NoError(t, err)
-	require.Len(t, native, 1)
+	require.Len(t, native, 2, "the module's and the kernel's")
 	info, err := os.Stat(filepath.Dir(native[0]))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
@@ -381,7 +381,7 @@ func TestCloseHammer(t *testing.T) {
 			wg.Go(func() {
 				for round := range 20 {
 					payload := fmt.Appendf(nil, "%d of %d", round, i)
-					_, out, err := modules[i%3].Call(context.Background(), "provision", payload, nil)
+					_, out, err := modules[i%3].Call(context.Background(), "tenant", "provision", payload, nil)
 					if err == nil && bytes.Equal(payload, out) {
 						continue
 					}

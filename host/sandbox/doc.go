@@ -4,7 +4,7 @@
 // through it like this:
 //
 //	Load ─▶ Preflight (parent, pure) ─▶ compile worker (dies) ─▶ run worker ─▶ describe
-//	Call ─▶ pool ─▶ run worker ─▶ fresh instance ─▶ export ─▶ code and output
+//	Call ─▶ pool ─▶ run worker ─▶ fresh state ─▶ export ─▶ code and output ─▶ restore
 //	                     └─ host function ─▶ parent ─▶ answer ─┘
 //
 // [Preflight] parses the bytes without trusting a single number in them. What it lets
@@ -16,8 +16,15 @@
 // package: a loop, a stall of the garbage collector or an allocation without end
 // happens to the worker, and the worker is replaced.
 //
-// Each call gets a fresh instance, so that no call sees what another one left. Host
-// functions run in the parent, in the goroutine that called [Module.Call].
+// No call sees what another one left. A worker keeps one instance and, after each call,
+// puts its memory and its globals back to what they were when the initialiser had run
+// (snapshot.go); where that is not all that a module can change (preflight_state.go), or a
+// call failed, the next call gets an instance made for it. [Stats] tells how often either
+// happened. A worker serves one tenant besides.
+//
+// The functions of Extism that guests call once for each word are Wasm of our own
+// (kernel.go), the others are Go. Host functions run in the parent, in the goroutine that
+// called [Module.Call].
 //
 // It is the only package that imports wazero.
 package sandbox

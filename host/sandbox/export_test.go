@@ -52,3 +52,10 @@ func PIDs(s *Sandbox) []int {
 
 // Probe starts a worker and ends it.
 func Probe(s *Sandbox) error { return s.probe() }
+
+// ServeFresh gives every call of a module an instance of its own, as where state cannot
+// be put back.
+func ServeFresh(m *Module) { m.inspected.FreshReason = "a test asks for it" }
+
+// TracksPages reports whether written pages can be found here.
+func TracksPages() bool { return newPageTracker() != nil }

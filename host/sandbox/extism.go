@@ -34,33 +34,27 @@ type call struct {
 	variables    map[string][]byte
 	variableSize int
 	logs         *logSink
-	memory       *guestMemory
 }
 
-// newCall puts the input where the guest finds it. It fails when the arena is smaller
-// than the input.
-func newCall(id uint32, input []byte, s setup, logs *logSink) (*call, bool) {
-	c := &call{id: id, arena: newArena(s.ArenaBytes), logs: logs, memory: newGuestMemory(s.MemoryBytes)}
+// setInput puts the input where the guest finds it. It reports false when the arena is
+// smaller than the input.
+func (c *call) setInput(input []byte) bool {
 	c.inputOffset = c.arena.put(input)
+	if c.arena.full {
+		return false
+	}
 	c.inputLength = uint64(len(input))
-	return c, !c.arena.full
+	c.arena.publishInput(c.inputOffset, c.inputLength)
+	return true
 }
 
 // free gives a block up; freeing the input empties it, as in Extism's own runtime.
 func (c *call) free(offset uint64) {
 	if offset == c.inputOffset {
 		c.inputLength = 0
+		c.arena.publishInput(0, 0)
 	}
 	c.arena.free(offset)
-}
-
-// inputAt returns the arena's offset of n bytes of the input, counted from its start,
-// or 0 where they are not all there.
-func (c *call) inputAt(offset, n uint64) uint64 {
-	if n > c.inputLength || offset > c.inputLength-n {
-		return 0
-	}
-	return c.inputOffset + offset
 }
 
 // setOutput remembers where the output is; what counts is what is there at the end of
@@ -121,8 +115,9 @@ func (c *call) log(level logLevel, offset uint64) {
 	c.free(offset)
 }
 
-// envFunctions returns the functions of [abi.ImportEnv], each on a stack whose first
-// slots are its parameters and then its result. current is the running call.
+// envFunctions returns the functions of [abi.ImportEnv] that are not the kernel's, each
+// on a stack whose first slots are its parameters and then its result. current is the
+// running call.
 func envFunctions(current func() *call, level logLevel) map[string]func(stack []uint64) {
 	log := func(level logLevel) func([]uint64) {
 		return func(s []uint64) { current().log(level, s[0]) }
@@ -132,22 +127,10 @@ func envFunctions(current func() *call, level logLevel) map[string]func(stack []
 		"free":          func(s []uint64) { current().free(s[0]) },
 		"length":        func(s []uint64) { s[0] = current().arena.length(s[0]) },
 		"length_unsafe": func(s []uint64) { s[0] = current().arena.length(s[0]) },
-		"load_u8":       func(s []uint64) { s[0] = current().arena.loadByte(s[0]) },
-		"load_u64":      func(s []uint64) { s[0] = current().arena.loadWord(s[0]) },
-		"store_u8":      func(s []uint64) { current().arena.storeByte(s[0], s[1]) },
-		"store_u64":     func(s []uint64) { current().arena.storeWord(s[0], s[1]) },
 		"input_length":  func(s []uint64) { s[0] = current().inputLength },
 		"input_offset":  func(s []uint64) { s[0] = current().inputOffset },
-		"input_load_u8": func(s []uint64) {
-			c := current()
-			s[0] = c.arena.loadByte(c.inputAt(s[0], 1))
-		},
-		"input_load_u64": func(s []uint64) {
-			c := current()
-			s[0] = c.arena.loadWord(c.inputAt(s[0], 8))
-		},
-		"output_set": func(s []uint64) { current().setOutput(s[0], s[1]) },
-		"error_set":  func(s []uint64) { current().errorOffset = s[0] },
+		"output_set":    func(s []uint64) { current().setOutput(s[0], s[1]) },
+		"error_set":     func(s []uint64) { current().errorOffset = s[0] },
 		// A module is configured by its input and by nothing else.
 		"config_get": func(s []uint64) { current().free(s[0]); s[0] = 0 },
 		"var_get":    func(s []uint64) { s[0] = current().variable(s[0]) },

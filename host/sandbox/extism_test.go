@@ -3,11 +3,17 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
 // ABI tests call the Extism functions as a guest would, on a stack of numbers.
@@ -15,16 +21,42 @@ import (
 func testCall(t *testing.T, input string, arenaBytes int) (*call, func(name string, args ...uint64) uint64, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
-	s := setup{ArenaBytes: arenaBytes, MemoryBytes: wasmPageBytes}
-	c, fits := newCall(1, []byte(input), s, newLogSink(&out, 1, 10, 1000))
-	require.True(t, fits)
-	functions := envFunctions(func() *call { return c }, levelWarn)
-	return c, func(name string, args ...uint64) uint64 {
+	g := testGuest(t, wasmtest.Returns(0), setup{ArenaBytes: arenaBytes, LogLevel: levelWarn})
+	g.running = &call{id: 1, arena: g.arena, logs: newLogSink(&out, 1, 10, 1000)}
+	require.True(t, g.running.setInput([]byte(input)))
+	return g.running, envOf(g), &out
+}
+
+// envOf calls the functions of a guest's extism:host/env. A panic in one of them becomes
+// one of the test.
+func envOf(g *guest) func(name string, args ...uint64) uint64 {
+	functions := map[string]api.Function{}
+	return func(name string, args ...uint64) uint64 {
+		f := functions[name]
+		if f == nil {
+			f = g.runtime.Module(abi.ImportEnv).ExportedFunction(name)
+			if f == nil {
+				panic(name + " is missing")
+			}
+			functions[name] = f
+		}
 		stack := make([]uint64, 3)
 		copy(stack, args)
-		functions[name](stack)
-		return stack[0]
-	}, &out
+		if err := f.CallWithStack(context.Background(), stack); err != nil {
+			if cause := errors.Unwrap(err); cause != nil {
+				err = cause
+			}
+			panic(err)
+		}
+		switch types := f.Definition().ResultTypes(); {
+		case len(types) == 0:
+			return 0
+		case types[0] == api.ValueTypeI32:
+			return uint64(uint32(stack[0]))
+		default:
+			return stack[0]
+		}
+	}
 }
 
 func TestExtismMemory(t *testing.T) {
@@ -54,7 +86,7 @@ func TestExtismOutOfRange(t *testing.T) {
 	c, env, _ := testCall(t, "input", 1024)
 	last := env("alloc", 8)
 	env("store_u64", last, 42)
-	end := uint64(len(c.arena.data))
+	end := c.arena.end
 	for _, offset := range []uint64{0, 1, arenaBase - 1, end - 7, end, 1 << 31, math.MaxUint64, math.MaxUint64 - 6} {
 		require.Zero(t, env("load_u64", offset), "offset %d", offset)
 		env("store_u64", offset, math.MaxUint64)
@@ -80,8 +112,8 @@ func TestExtismMemoryLimit(t *testing.T) {
 	require.NotZero(t, env("alloc", 60))
 	require.Zero(t, env("alloc", 60), "blocks add up")
 
-	_, fits := newCall(1, make([]byte, 200), setup{ArenaBytes: 100, MemoryBytes: wasmPageBytes}, newLogSink(&bytes.Buffer{}, 1, 1, 1))
-	require.False(t, fits)
+	c.arena.reset()
+	require.False(t, c.setInput(make([]byte, 200)))
 }
 
 func TestExtismInput(t *testing.T) {

@@ -79,7 +79,7 @@ func fake(name string) {
 			if name == "deaf-idle" {
 				os.Stdin.Close()
 			}
-			say(frameResult, f.call, string(packCode(0))+"{}")
+			say(frameResult, f.call, string(packResult(0, originFresh))+"{}")
 			switch name {
 			case "dies-idle":
 				return
@@ -94,7 +94,7 @@ func fake(name string) {
 
 // misbehave answers a call of provision.
 func misbehave(name string, id uint32, say func(frameType, uint32, string)) {
-	code := string(packCode(0))
+	code := string(packResult(0, originFresh))
 	switch name {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "panic: boom")

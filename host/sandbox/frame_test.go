@@ -94,12 +94,15 @@ func TestUnpack(t *testing.T) {
 		_, _, err := unpackNamed(payload)
 		require.ErrorIs(t, err, errProtocol)
 	}
-	code, output, err := unpackCode(append(packCode(-7), 'x'))
+	code, origin, output, err := unpackResult(append(packResult(-7, originRestored), 'x'))
 	require.NoError(t, err)
 	require.Equal(t, int32(-7), code)
+	require.Equal(t, originRestored, origin)
 	require.Equal(t, "x", string(output))
-	_, _, err = unpackCode([]byte{1, 2, 3})
-	require.ErrorIs(t, err, errProtocol)
+	for _, payload := range [][]byte{nil, {1, 2, 3, 4}, {0, 0, 0, 0, 2}} {
+		_, _, _, err = unpackResult(payload)
+		require.ErrorIs(t, err, errProtocol)
+	}
 	for _, payload := range [][]byte{nil, {0}, {4, 0}, {0, 5}} {
 		_, _, _, err := unpackLog(payload)
 		require.ErrorIs(t, err, errProtocol)
@@ -127,7 +130,7 @@ func TestUnpackFault(t *testing.T) {
 
 func FuzzReadFrame(f *testing.F) {
 	var good bytes.Buffer
-	require.NoError(f, writeFrame(&good, frameResult, 1, packCode(0), []byte("{}")))
+	require.NoError(f, writeFrame(&good, frameResult, 1, packResult(0, originFresh), []byte("{}")))
 	require.NoError(f, writeFrame(&good, frameLog, 1, []byte{0, 2}, []byte("text")))
 	f.Add(good.Bytes())
 	f.Add([]byte("this is what a program says that is no worker\n"))
@@ -146,7 +149,7 @@ func FuzzReadFrame(f *testing.F) {
 			require.LessOrEqual(t, read, len(stream), "nothing is made up")
 			// No payload may upset what takes it apart.
 			_, _, _ = unpackNamed(got.payload)
-			_, _, _ = unpackCode(got.payload)
+			_, _, _, _ = unpackResult(got.payload)
 			_, _, _, _ = unpackLog(got.payload)
 			_, _ = unpackFault(got.payload)
 		}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -25,13 +23,30 @@ type guest struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
 	setup    setup
+	arena    *arena
+	// globals are the names under which the mutable globals are exported.
+	globals []string
+	tracker *pageTracker
+
+	// freshReason says why every call needs an instance of its own; empty while none is
+	// known.
+	freshReason string
+	// kept is the instance that serves one call after the other, in the state in which a
+	// call begins. It is nil before the first call, after a fault, and always when there
+	// is a freshReason.
+	kept *keptInstance
 	// running is the call in flight; host functions find it here.
 	running *call
+	// recording is not nil while the initialiser of the kept instance runs.
+	recording *recording
+	// disturbed says that the guest has changed something that the host keeps for its
+	// instance: which descriptors are open, for instance.
+	disturbed bool
 }
 
 // compileGuest compiles a module, or reads its native code from the cache, and links
 // what it may import. ask carries host calls to the parent.
-func compileGuest(ctx context.Context, wasm []byte, s setup, ask func(c *call, name string, request []byte) []byte) (*guest, error) {
+func compileGuest(ctx context.Context, wasm []byte, s setup, tracker *pageTracker, ask func(c *call, name string, request []byte) []byte) (*guest, error) {
 	cache, err := wazero.NewCompilationCacheWithDir(s.CacheDir)
 	if err != nil {
 		return nil, fmt.Errorf("open the compilation cache: %w", err)
@@ -41,18 +56,24 @@ func compileGuest(ctx context.Context, wasm []byte, s setup, ask func(c *call, n
 		WithCompilationCache(cache).
 		// DWARF is a second format to parse, out of the same hostile file.
 		WithDebugInfoEnabled(false)
-	g := &guest{runtime: wazero.NewRuntimeWithConfig(ctx, config), setup: s}
-	current := func() *call { return g.running }
-	if _, err := wasi_snapshot_preview1.Instantiate(ctx, g.runtime); err != nil {
+	g := &guest{runtime: wazero.NewRuntimeWithConfig(ctx, config), setup: s, tracker: tracker, freshReason: s.Fresh}
+	if err := g.linkWASI(ctx); err != nil {
 		return nil, fmt.Errorf("link %s: %w", abi.ImportWASI, err)
 	}
-	if err := link(ctx, g.runtime, abi.ImportEnv, envSignature, envFunctions(current, s.LogLevel)); err != nil {
-		return nil, fmt.Errorf("link %s: %w", abi.ImportEnv, err)
+	memory, err := newKernel(ctx, g.runtime, envFunctions(g.current, s.LogLevel), s.ArenaBytes)
+	if err != nil {
+		return nil, err
 	}
+	g.arena = newArena(memory, s.ArenaBytes)
 	user := func(string) (signature, bool) { return userSignature, true }
 	forward := func(name string, request []byte) []byte { return ask(g.running, name, request) }
-	if err := link(ctx, g.runtime, abi.ImportUser, user, userFunctions(current, forward)); err != nil {
+	if err := link(ctx, g.runtime, abi.ImportUser, user, userFunctions(g.current, forward)); err != nil {
 		return nil, fmt.Errorf("link %s: %w", abi.ImportUser, err)
+	}
+	// The module is rewritten whether or not its state can be put back, so that its native
+	// code is the same in both cases.
+	if wasm, g.globals, err = exportGlobals(wasm); err != nil {
+		return nil, err
 	}
 	g.compiled, err = g.runtime.CompileModule(ctx, wasm)
 	if err != nil {
@@ -61,35 +82,86 @@ func compileGuest(ctx context.Context, wasm []byte, s setup, ask func(c *call, n
 	return g, nil
 }
 
-// run calls an export of a fresh instance. Whatever the guest does short of killing
-// the process comes back as a code or as a fault.
-func (g *guest) run(ctx context.Context, c *call, export string) (code int32, fault *guestFault) {
-	g.running = c
+// current returns the call that a host function belongs to. There is none while the
+// initialiser of an instance runs that is to be kept: what it did with a call would be
+// in the state of the calls after that.
+func (g *guest) current() *call {
+	if g.recording != nil {
+		g.recording.used = true
+		panic(errInitialiserUsesCall)
+	}
+	return g.running
+}
+
+// result is how a call ended.
+type result struct {
+	code int32
+	// output is valid until settle.
+	output []byte
+	// guestError is what the guest gave to error_set.
+	guestError string
+	fault      *guestFault
+	origin     stateOrigin
+}
+
+// serve runs an export in a state that no call has touched. Whatever the guest does
+// short of killing the process comes back as a result. settle must be called after it.
+func (g *guest) serve(ctx context.Context, id uint32, export string, input []byte, logs *logSink) (r result) {
+	c := &call{id: id, arena: g.arena, logs: logs}
+	g.running, g.disturbed = c, false
 	defer func() {
-		// wazero recovers what guests and host functions panic with; what gets here is
-		// its own, for instance an initial memory that cannot be reserved.
-		if recovered := recover(); recovered != nil {
-			fault = g.faultOf(c, fmt.Errorf("%v", recovered))
+		if r.fault != nil || g.disturbed {
+			// A trap leaves locks that are held and a runtime that is broken.
+			g.discard(ctx)
 		}
+		r.guestError = c.guestError()
 		g.running = nil
 	}()
-	ctx = experimental.WithMemoryAllocator(ctx, c.memory)
-	instance, err := g.runtime.InstantiateModule(ctx, g.compiled, moduleConfig(c.logs))
+	if g.kept != nil {
+		r.origin = originRestored
+	} else if g.freshReason == "" {
+		if r.fault = g.keep(ctx, c); r.fault != nil {
+			return r
+		}
+	}
+	if !c.setInput(input) {
+		r.fault = &guestFault{Kind: FaultMemory, Text: "the input does not fit into the Extism memory", Limit: int64(g.setup.ArenaBytes), Got: int64(len(input))}
+		return r
+	}
+	if g.kept != nil {
+		g.kept.replay(logs)
+		r.code, r.fault = g.invoke(ctx, c, g.kept.instance, g.kept.memory, export)
+	} else {
+		r.code, r.fault = g.serveOnce(ctx, c, export)
+	}
+	r.output = c.output()
+	return r
+}
+
+// serveOnce runs an export on an instance that is for this call only.
+func (g *guest) serveOnce(ctx context.Context, c *call, export string) (int32, *guestFault) {
+	memory := newGuestMemory(g.setup.MemoryBytes)
+	instance, err := g.instantiate(ctx, memory)
 	if err != nil {
-		return 0, g.faultOf(c, err)
+		return 0, g.faultOf(c, memory, err)
 	}
 	// Its memory goes with it; there is nothing left that closing could report.
 	defer func() { _ = instance.Close(ctx) }()
 	if err := initialize(ctx, instance); err != nil {
-		return 0, g.faultOf(c, err)
+		return 0, g.faultOf(c, memory, err)
 	}
+	return g.invoke(ctx, c, instance, memory, export)
+}
+
+// invoke calls an export.
+func (g *guest) invoke(ctx context.Context, c *call, instance api.Module, memory *guestMemory, export string) (int32, *guestFault) {
 	function := instance.ExportedFunction(export)
 	if function == nil {
 		return 0, &guestFault{Kind: FaultTrap, Text: "there is no export " + quoteName(export)}
 	}
 	results, err := function.Call(ctx)
 	if err != nil {
-		return 0, g.faultOf(c, err)
+		return 0, g.faultOf(c, memory, err)
 	}
 	if len(results) != 1 {
 		return 0, &guestFault{Kind: FaultTrap, Text: "the export " + quoteName(export) + " has no result"}
@@ -100,46 +172,18 @@ func (g *guest) run(ctx context.Context, c *call, export string) (code int32, fa
 	return int32(uint32(results[0])), nil
 }
 
-// moduleConfig gives a guest clocks, randomness and two captured streams. Without
-// these settings wazero's clock and random source are fixed ones.
-func moduleConfig(logs *logSink) wazero.ModuleConfig {
-	return wazero.NewModuleConfig().
-		// A name would be registered, and a guest could call itself like a host module.
-		WithName("").
-		// _start is never run: it ends a Go module's life.
-		WithStartFunctions().
-		WithStdout(&logs.stdout).
-		WithStderr(&logs.stderr).
-		WithRandSource(rand.Reader).
-		WithSysWalltime().
-		WithSysNanotime().
-		// A sleep may outlast the call's deadline: that ends the whole process.
-		WithSysNanosleep()
-}
-
-// initialize starts the runtime of the guest's language, in the order that Extism's
-// hosts agree on. A module without any initialiser is complete as it is.
-func initialize(ctx context.Context, instance api.Module) error {
-	start := instance.ExportedFunction("_initialize")
-	if start == nil {
-		start = instance.ExportedFunction("__wasm_call_ctors")
+// settle removes what the last call left. It is done once the call has been answered, so
+// that nobody waits for it.
+func (g *guest) settle(ctx context.Context) {
+	g.arena.reset()
+	if g.kept != nil && g.kept.snapshot.restore() != nil {
+		g.discard(ctx)
 	}
-	if start != nil {
-		if _, err := start.Call(ctx); err != nil {
-			return err
-		}
-	}
-	if haskell := instance.ExportedFunction("hs_init"); haskell != nil {
-		if _, err := haskell.Call(ctx, 0, 0); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // faultOf says what a failed call died of. An exit is a trap whatever its code, so
 // that no code can pass for a disposition or for a deadline.
-func (g *guest) faultOf(c *call, err error) *guestFault {
+func (g *guest) faultOf(c *call, memory *guestMemory, err error) *guestFault {
 	text, stack, _ := strings.Cut(err.Error(), "\nwasm stack trace:")
 	text = clean(strings.TrimPrefix(firstLine(text), "wasm error: "), maxDetailBytes)
 	fault := &guestFault{Kind: FaultTrap, Text: text, Trap: trapIdentity(text, stack)}
@@ -149,7 +193,7 @@ func (g *guest) faultOf(c *call, err error) *guestFault {
 		fault.Trap = fmt.Sprintf("exit %d", exit.ExitCode())
 	}
 	switch {
-	case c.memory.refused:
+	case memory.refused:
 		fault.Kind, fault.Limit, fault.Trap = FaultMemory, g.setup.MemoryBytes, ""
 		fault.Text = "the guest was refused more memory, then: " + fault.Text
 	case c.arena.full:

@@ -2,7 +2,10 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,20 +14,31 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
-// runGuest compiles and runs a module in this process: for modules of the test's own
-// that behave.
-func runGuest(t *testing.T, wasm []byte, input string) (int32, string, *guestFault) {
-	t.Helper()
-	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLevel: levelInfo}
-	g, err := compileGuest(t.Context(), wasm, s, func(_ *call, name string, request []byte) []byte {
+// testGuest compiles a module in this process, for modules of the test's own that
+// behave.
+func testGuest(tb testing.TB, wasm []byte, s setup) *guest {
+	tb.Helper()
+	if s.CacheDir == "" {
+		s.CacheDir = tb.TempDir()
+	}
+	s.MemoryBytes = max(s.MemoryBytes, mib)
+	g, err := compileGuest(context.Background(), wasm, s, newPageTracker(), func(_ *call, name string, request []byte) []byte {
 		return append([]byte(name+": "), request...)
 	})
-	require.NoError(t, err)
-	defer g.runtime.Close(t.Context())
-	c, fits := newCall(1, []byte(input), s, newLogSink(&bytes.Buffer{}, 1, 10, kib))
-	require.True(t, fits)
-	code, fault := g.run(t.Context(), c, abi.ExportProvision)
-	return code, string(c.output()), fault
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		g.discard(context.Background())
+		require.NoError(tb, g.runtime.Close(context.Background()))
+	})
+	return g
+}
+
+// runGuest compiles and runs a module in this process.
+func runGuest(t *testing.T, wasm []byte, input string) (int32, string, *guestFault) {
+	t.Helper()
+	g := testGuest(t, wasm, setup{ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLevel: levelInfo})
+	r := g.serve(t.Context(), 1, abi.ExportProvision, []byte(input), newLogSink(&bytes.Buffer{}, 1, 10, kib))
+	return r.code, string(r.output), r.fault
 }
 
 // TestInitializers proves that each language's initialiser runs once, before the call,
@@ -61,6 +75,15 @@ func TestInitializers(t *testing.T) {
 	}
 }
 
+// envNames lists all functions of extism:host/env.
+func envNames() []string {
+	names := slices.Collect(maps.Keys(envFunctions(nil, levelInfo)))
+	for _, f := range kernelFunctions() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // TestEverythingLinks imports every function that preflight lets through, so that no
 // module passes preflight and fails for want of an import.
 func TestEverythingLinks(t *testing.T) {
@@ -78,7 +101,7 @@ func TestEverythingLinks(t *testing.T) {
 		}
 		b.Import(module, name, params, results)
 	}
-	for name := range envFunctions(nil, levelInfo) {
+	for _, name := range envNames() {
 		s, _ := envSignature(name)
 		add(abi.ImportEnv, name, s)
 	}
@@ -145,68 +168,9 @@ func TestTailCalls(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib}
-	_, err := compileGuest(t.Context(), wasmtest.New().Provisioner(wasmtest.I64Const(1)), s, nil)
+	_, err := compileGuest(t.Context(), wasmtest.New().Provisioner(wasmtest.I64Const(1)), s, nil, nil)
 	require.ErrorContains(t, err, "cannot use i64")
 	s.CacheDir = "/dev/null/nowhere"
-	_, err = compileGuest(t.Context(), wasmtest.Returns(0), s, nil)
+	_, err = compileGuest(t.Context(), wasmtest.Returns(0), s, nil, nil)
 	require.ErrorContains(t, err, "open the compilation cache")
-}
-
-// FuzzArena runs random operations against a model: a map of blocks that are slices.
-func FuzzArena(f *testing.F) {
-	f.Add([]byte{0, 10, 1, 0, 2, 3, 3, 9, 0, 200, 4, 1})
-	f.Add([]byte{0, 255, 0, 255, 0, 255, 3, 0, 2, 1})
-	f.Fuzz(func(t *testing.T, program []byte) {
-		const limit = 512
-		a := newArena(limit)
-		model := map[uint64][]byte{}
-		var offsets []uint64
-		for i := 0; i+1 < len(program); i += 2 {
-			operand := uint64(program[i+1])
-			pick := func() uint64 {
-				if len(offsets) == 0 {
-					return operand
-				}
-				return offsets[operand%uint64(len(offsets))]
-			}
-			switch program[i] % 5 {
-			case 0:
-				offset := a.alloc(operand)
-				if offset == 0 {
-					continue
-				}
-				for _, known := range offsets {
-					require.Greater(t, offset, known)
-				}
-				require.Less(t, offset, uint64(1)<<31)
-				model[offset] = make([]byte, operand)
-				offsets = append(offsets, offset)
-			case 1:
-				a.free(pick())
-				delete(model, pick())
-			case 2:
-				offset := pick()
-				a.storeByte(offset, operand)
-				if len(model[offset]) > 0 {
-					model[offset][0] = byte(operand)
-				}
-			case 3:
-				offset := pick()
-				a.storeWord(offset, operand)
-				for j := range min(8, len(model[offset])) {
-					model[offset][j] = byte(operand >> (8 * j))
-				}
-				if len(model[offset]) < 8 { // the word ran into the next block
-					return
-				}
-			case 4:
-				a.storeWord(operand%arenaBase, ^uint64(0))
-			}
-			require.LessOrEqual(t, len(a.data), arenaBase+limit)
-		}
-		for offset, content := range model {
-			require.Equal(t, content, a.block(offset))
-			require.Equal(t, uint64(len(content)), a.length(offset))
-		}
-	})
 }

@@ -19,7 +19,7 @@ func TestRealWorker(t *testing.T) {
 	s := open(t, sandbox.Options{Worker: []string{realWorker(t)}})
 	m := load(t, s, wasmtest.Asks("event", 1), sandbox.Limits{MemoryBytes: 1 << 20})
 	var status, limits, environment string
-	_, _, err := m.Call(t.Context(), "provision", []byte("x"), func(context.Context, string, []byte) []byte {
+	_, _, err := m.Call(t.Context(), "tenant", "provision", []byte("x"), func(context.Context, string, []byte) []byte {
 		pids := sandbox.PIDs(s)
 		require.Len(t, pids, 1)
 		proc := filepath.Join("/proc", strconv.Itoa(pids[0]))

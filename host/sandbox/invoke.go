@@ -22,16 +22,25 @@ type HostFunc = func(ctx context.Context, name string, request []byte) []byte
 // says why.
 const deathGrace = time.Second
 
-// Call runs an export on a fresh instance of the module and returns its code and its
-// output; the code is whatever number the module returned. host answers the host
-// functions; where it is nil every one is denied.
+// Call runs an export and returns its code and its output; the code is whatever number
+// the module returned. Every call finds the state that the module's initialiser leaves,
+// and nothing of any other call. host answers the host functions; where it is nil every
+// one is denied.
+//
+// tenant names whom the call is for, in any form: a worker that has served one tenant
+// never serves another.
 //
 // The deadline is the earlier one of ctx and [Limits.Timeout], which counts from when a
 // worker is ready; waiting for one is bounded by ctx alone. At the deadline, and when
 // ctx is cancelled, the worker is killed. The errors are a [*Fault] for what the module
 // did, [ErrWorkerUnusable], [ErrClosed], and the context's error when it was cancelled
 // or ended before a worker was ready.
-func (m *Module) Call(ctx context.Context, export string, input []byte, host HostFunc) (int32, []byte, error) {
+func (m *Module) Call(ctx context.Context, tenant, export string, input []byte, host HostFunc) (int32, []byte, error) {
+	return m.call(ctx, lane{module: m, tenant: tenant}, export, input, host)
+}
+
+// call is Call in a lane.
+func (m *Module) call(ctx context.Context, l lane, export string, input []byte, host HostFunc) (int32, []byte, error) {
 	if err := m.sandbox.begin(); err != nil {
 		return 0, nil, err
 	}
@@ -45,7 +54,7 @@ func (m *Module) Call(ctx context.Context, export string, input []byte, host Hos
 	ctx, cancel := m.sandbox.withLife(ctx)
 	defer cancel()
 	for attempt := 0; ; attempt++ {
-		c := &conversation{module: m, export: export, host: host}
+		c := &conversation{lane: l, export: export, host: host}
 		code, output, err := c.run(ctx, input)
 		if errors.Is(err, errStale) && attempt == 0 {
 			continue
@@ -61,7 +70,7 @@ var errStale = errors.New("the worker was dead before the call")
 // conversation is one call, seen from the parent. Everything that it hears is taken
 // for hostile.
 type conversation struct {
-	module *Module
+	lane
 	export string
 	host   HostFunc
 
@@ -79,7 +88,7 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 	if m.isClosed() {
 		return 0, nil, ErrClosed
 	}
-	p, err := m.sandbox.pool.acquire(ctx, m)
+	p, err := m.sandbox.pool.acquire(ctx, c.lane)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -92,7 +101,7 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 			p.kill()
 			p = nil
 		}
-		m.sandbox.pool.release(m, p)
+		m.sandbox.pool.release(c.lane, p)
 	}()
 	if !idle {
 		wasm, err := m.bytes()
@@ -259,7 +268,7 @@ func streamName(stream logStream) string {
 
 // finish reads the result.
 func (c *conversation) finish(payload []byte) error {
-	code, output, err := unpackCode(payload)
+	code, origin, output, err := unpackResult(payload)
 	if err != nil {
 		return err
 	}
@@ -267,6 +276,7 @@ func (c *conversation) finish(payload []byte) error {
 		return fmt.Errorf("%w: an output of %d bytes, the limit is %d", errProtocol, len(output), c.module.limits.OutputBytes)
 	}
 	c.code, c.output = code, output
+	c.module.sandbox.counted(origin)
 	return nil
 }
 

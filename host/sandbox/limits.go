@@ -31,8 +31,9 @@ type Limits struct {
 	CompileTimeout time.Duration
 	// MemoryBytes caps the linear memory of a guest; it is rounded down to 64 KiB.
 	MemoryBytes int64
-	// NativeBytes is what a worker may map beyond its own program and MemoryBytes: the
-	// compiler's data, native code, tables, stacks and the Extism blocks.
+	// NativeBytes is what a worker may map beyond its own program, MemoryBytes, ArenaBytes
+	// and the image of a guest's initial memory: the compiler's data, native code, tables
+	// and stacks.
 	NativeBytes int64
 	// ModuleBytes caps the Wasm file.
 	ModuleBytes int

@@ -100,7 +100,7 @@ func load(tb testing.TB, s *sandbox.Sandbox, wasm []byte, limits sandbox.Limits)
 // provision calls a module without host functions.
 func provision(tb testing.TB, m *sandbox.Module, input []byte) (int32, []byte, error) {
 	tb.Helper()
-	return m.Call(tb.Context(), "provision", input, nil)
+	return m.Call(tb.Context(), "tenant", "provision", input, nil)
 }
 
 // faultOf requires an error to be a fault of a kind.
@@ -165,6 +165,12 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
+}
+
+func (b *logBuffer) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf.Reset()
 }
 
 func (b *logBuffer) String() string {

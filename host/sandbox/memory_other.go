@@ -2,36 +2,24 @@
 
 package sandbox
 
-import "github.com/tetratelabs/wazero/experimental"
+// space is the bytes of a memory on systems without mmap: it moves when it grows.
+type space struct{ buffer []byte }
 
-// guestMemory is the linear memory of one instance on systems without mmap. It
-// enforces the cap itself, rather than wazero's page limit, because that way a refusal
-// is seen.
-type guestMemory struct {
-	limit  uint64
-	buffer []byte
-	// refused says that the guest wanted more than its cap.
-	refused bool
-}
+// reserve returns an empty space.
+func reserve(uint64) space { return space{} }
 
-func newGuestMemory(limit int64) *guestMemory {
-	return &guestMemory{limit: uint64(limit) / wasmPageBytes * wasmPageBytes}
-}
-
-// Allocate implements experimental.MemoryAllocator.
-func (m *guestMemory) Allocate(_, _ uint64) experimental.LinearMemory { return m }
-
-// Reallocate implements experimental.LinearMemory.
-func (m *guestMemory) Reallocate(size uint64) []byte {
-	if size > m.limit {
-		m.refused = true
-		return nil
+// extend makes room for size bytes.
+func (s *space) extend(size uint64) bool {
+	if size > uint64(len(s.buffer)) {
+		grown := make([]byte, size)
+		copy(grown, s.buffer)
+		s.buffer = grown
 	}
-	grown := make([]byte, size)
-	copy(grown, m.buffer)
-	m.buffer = grown
-	return m.buffer
+	return true
 }
 
-// Free implements experimental.LinearMemory.
-func (m *guestMemory) Free() { m.buffer = nil }
+// bytes returns all of it.
+func (s *space) bytes() []byte { return s.buffer }
+
+// release gives it back.
+func (s *space) release() { s.buffer = nil }

@@ -45,6 +45,11 @@ func (m *Module) Described() []byte { return m.described }
 // call.
 func (m *Module) Imports() []abi.Function { return slices.Clone(m.inspected.Imports) }
 
+// FreshReason says why every call of the module needs an instance of its own, which
+// costs its initialiser each time, or is empty: then the state of one instance is put
+// back after each call.
+func (m *Module) FreshReason() string { return m.inspected.FreshReason }
+
 // Close ends the module's idle workers and those at work once their call is over.
 // Calls after it fail with [ErrClosed].
 func (m *Module) Close() {
@@ -160,7 +165,7 @@ func (m *Module) setup() setup {
 	return setup{
 		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
 		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
-		LogLevel: m.sandbox.level,
+		LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
 	}
 }
 
@@ -191,10 +196,10 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error
 	if m.compiled() {
 		return nil
 	}
-	if _, err := s.pool.acquire(ctx, nil); err != nil {
+	if _, err := s.pool.acquire(ctx, lane{}); err != nil {
 		return err
 	}
-	defer s.pool.release(nil, nil)
+	defer s.pool.release(lane{}, nil)
 	p, err := m.start(ctx, wasm)
 	if err != nil {
 		return m.loadError(err)
@@ -242,7 +247,7 @@ func (m *Module) start(ctx context.Context, wasm []byte) (*process, error) {
 
 // describe calls the describe export.
 func (m *Module) describe(ctx context.Context) ([]byte, error) {
-	code, output, err := m.Call(ctx, abi.ExportDescribe, nil, nil)
+	code, output, err := m.call(ctx, lane{module: m, untouched: true}, abi.ExportDescribe, nil, nil)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("describe module %s: %w", m.digest, context.Cause(ctx))
 	}

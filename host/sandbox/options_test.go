@@ -54,7 +54,7 @@ func TestMaxWorkers(t *testing.T) {
 	leave := make(chan struct{})
 	done := make(chan error, 3)
 	call := func(ctx context.Context) {
-		_, _, err := m.Call(ctx, "provision", []byte("x"), func(context.Context, string, []byte) []byte {
+		_, _, err := m.Call(ctx, "tenant", "provision", []byte("x"), func(context.Context, string, []byte) []byte {
 			inside.Add(1)
 			<-leave
 			return []byte("{}")

@@ -30,18 +30,35 @@ type pool struct {
 	closed  bool
 }
 
-// idleWorker is a worker that waits for a call of its module.
+// lane is what a worker serves from its first call to its end: one module, for one
+// tenant. Nothing that a call has left in a worker can reach another tenant then, not
+// even through a mistake in putting its state back. The zero lane is that of a slot
+// without a worker.
+type lane struct {
+	module *Module
+	tenant string
+	// untouched says that no tenant has been served yet: the module has described itself,
+	// for which it gets no input and no host function.
+	untouched bool
+}
+
+// serves reports whether a worker of the lane may take a call of another lane.
+func (l lane) serves(other lane) bool {
+	return l.module != nil && l.module == other.module && (l.untouched || l == other)
+}
+
+// idleWorker is a worker that waits for a call of its lane.
 type idleWorker struct {
+	lane
 	process *process
-	module  *Module
 	timer   *time.Timer
 }
 
 // waiter is a caller without a slot.
 type waiter struct {
-	module *Module
-	since  time.Time
-	grant  chan grant // buffered, so that granting never blocks
+	lane
+	since time.Time
+	grant chan grant // buffered, so that granting never blocks
 }
 
 // grant is a slot, with the idle worker in it or without one.
@@ -54,20 +71,20 @@ func newPool(slots int, idleTimeout time.Duration) *pool {
 	return &pool{free: slots, idleTimeout: idleTimeout}
 }
 
-// acquire waits for a slot. The process is an idle worker of the module, or nil: then
-// the caller starts one. Either way the slot must be given back with release. A nil
-// module asks for a slot without a worker.
-func (p *pool) acquire(ctx context.Context, m *Module) (*process, error) {
+// acquire waits for a slot. The process is an idle worker that serves the lane, or nil:
+// then the caller starts one. Either way the slot must be given back with release, for
+// the same lane. The zero lane asks for a slot without a worker.
+func (p *pool) acquire(ctx context.Context, l lane) (*process, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return nil, ErrClosed
 	}
-	if g, ok := p.take(m); ok {
+	if g, ok := p.take(l); ok {
 		p.mu.Unlock()
 		return g.process, nil
 	}
-	w := &waiter{module: m, since: time.Now(), grant: make(chan grant, 1)}
+	w := &waiter{lane: l, since: time.Now(), grant: make(chan grant, 1)}
 	p.waiting = append(p.waiting, w)
 	p.mu.Unlock()
 
@@ -83,7 +100,7 @@ func (p *pool) acquire(ctx context.Context, m *Module) (*process, error) {
 	case g := <-w.grant:
 		// It was granted while giving up: somebody else can have it.
 		if g.err == nil {
-			p.release(m, g.process)
+			p.release(l, g.process)
 		}
 	default:
 	}
@@ -91,19 +108,25 @@ func (p *pool) acquire(ctx context.Context, m *Module) (*process, error) {
 }
 
 // take finds a slot for a caller who need not wait. The lock is held.
-func (p *pool) take(m *Module) (grant, bool) {
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		w := p.idle[i]
-		if w.process.dead() {
+func (p *pool) take(l lane) (grant, bool) {
+	p.idle = slices.DeleteFunc(p.idle, func(w *idleWorker) bool {
+		dead := w.process.dead()
+		if dead {
+			w.timer.Stop()
 			w.process.kill()
-			p.drop(i)
 			p.free++
-			continue
 		}
-		if m != nil && w.module == m {
-			p.drop(i)
-			return grant{process: w.process}, true
-		}
+		return dead
+	})
+	// One that has served the tenant before leaves those that may serve anybody.
+	match := p.warmest(func(w *idleWorker) bool { return w.lane == l })
+	if match < 0 {
+		match = p.warmest(func(w *idleWorker) bool { return w.serves(l) })
+	}
+	if match >= 0 {
+		process := p.idle[match].process
+		p.drop(match)
+		return grant{process: process}, true
 	}
 	if p.free > 0 {
 		p.free--
@@ -117,23 +140,34 @@ func (p *pool) take(m *Module) (grant, bool) {
 	return grant{}, false
 }
 
+// warmest returns the index of the most recently used idle worker of a kind, or -1. The
+// lock is held.
+func (p *pool) warmest(kind func(*idleWorker) bool) int {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if kind(p.idle[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
 // drop removes an idle worker from the list. The lock is held.
 func (p *pool) drop(i int) {
 	p.idle[i].timer.Stop()
 	p.idle = slices.Delete(p.idle, i, i+1)
 }
 
-// release gives a slot back: with a worker of the module that is fit for another call,
-// or with nil.
-func (p *pool) release(m *Module, process *process) {
+// release gives a slot back: with a worker of the lane that is fit for another call, or
+// with nil.
+func (p *pool) release(l lane, process *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if process != nil && (process.dead() || p.closed || m == nil || m.isClosed()) {
+	if process != nil && (process.dead() || p.closed || l.module == nil || l.module.isClosed()) {
 		process.kill()
 		process = nil
 	}
-	if w := p.next(m, process); w != nil {
-		if process != nil && w.module != m {
+	if w := p.next(l, process); w != nil {
+		if process != nil && !l.serves(w.lane) {
 			process.kill()
 			process = nil
 		}
@@ -144,7 +178,7 @@ func (p *pool) release(m *Module, process *process) {
 		p.free++
 		return
 	}
-	idle := &idleWorker{process: process, module: m}
+	idle := &idleWorker{lane: l, process: process}
 	idle.timer = time.AfterFunc(p.idleTimeout, func() { p.expire(idle) })
 	p.idle = append(p.idle, idle)
 }
@@ -152,17 +186,24 @@ func (p *pool) release(m *Module, process *process) {
 // next removes the caller whose turn it is from the queue, or returns nil. A caller
 // who can use the worker goes first, unless the oldest has run out of patience. The
 // lock is held.
-func (p *pool) next(m *Module, process *process) *waiter {
+func (p *pool) next(l lane, process *process) *waiter {
 	if len(p.waiting) == 0 {
 		return nil
 	}
 	turn := 0
 	if process != nil && time.Since(p.waiting[0].since) < patience {
-		turn = max(0, slices.IndexFunc(p.waiting, func(w *waiter) bool { return w.module == m }))
+		turn = max(0, slices.IndexFunc(p.waiting, func(w *waiter) bool { return l.serves(w.lane) }))
 	}
 	w := p.waiting[turn]
 	p.waiting = slices.Delete(p.waiting, turn, turn+1)
 	return w
+}
+
+// idleWorkers returns how many workers wait for a call.
+func (p *pool) idleWorkers() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle)
 }
 
 // expire ends a worker that has been idle for long enough.

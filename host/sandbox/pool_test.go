@@ -28,12 +28,12 @@ func aliveProcess(t *testing.T) *process {
 }
 
 // ask acquires in another goroutine and waits until the pool knows of it.
-func ask(t *testing.T, ctx context.Context, p *pool, m *Module) <-chan grant {
+func ask(t *testing.T, ctx context.Context, p *pool, l lane) <-chan grant {
 	t.Helper()
 	before := waitingOf(p)
 	got := make(chan grant, 1)
 	go func() {
-		process, err := p.acquire(ctx, m)
+		process, err := p.acquire(ctx, l)
 		got <- grant{process, err}
 	}()
 	require.Eventually(t, func() bool { return waitingOf(p) > before }, 10*time.Second, time.Millisecond)
@@ -46,18 +46,18 @@ func waitingOf(p *pool) int {
 	return len(p.waiting)
 }
 
-func acquired(t *testing.T, p *pool, m *Module) *process {
+func acquired(t *testing.T, p *pool, l lane) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	process, err := p.acquire(ctx, m)
+	process, err := p.acquire(ctx, l)
 	require.NoError(t, err)
 	return process
 }
 
 func TestPoolReusesTheWarmWorker(t *testing.T) {
 	p := newPool(2, time.Hour)
-	a, b := &Module{}, &Module{}
+	a, b := lane{module: &Module{}}, lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, a), "the first caller starts a worker")
 	worker := aliveProcess(t)
 	p.release(a, worker)
@@ -66,9 +66,50 @@ func TestPoolReusesTheWarmWorker(t *testing.T) {
 	require.False(t, worker.dead())
 }
 
+// TestPoolKeepsTenantsApart proves that a worker that has served one tenant is gone
+// before another one's call of the same module runs.
+func TestPoolKeepsTenantsApart(t *testing.T) {
+	m := &Module{}
+	first, second := lane{module: m, tenant: "a/x"}, lane{module: m, tenant: "b/x"}
+	described := lane{module: m, untouched: true}
+
+	p := newPool(1, time.Hour)
+	require.Nil(t, acquired(t, p, first))
+	worker := aliveProcess(t)
+	p.release(first, worker)
+	require.Nil(t, acquired(t, p, second), "another tenant starts a worker")
+	<-worker.exited
+
+	waiting := ask(t, t.Context(), p, first)
+	worker = aliveProcess(t)
+	p.release(second, worker)
+	require.Nil(t, (<-waiting).process, "nor is it handed over to one who waits")
+	<-worker.exited
+
+	for name, l := range map[string]lane{"first": first, "nameless": {module: m}} {
+		p = newPool(1, time.Hour)
+		require.Nil(t, acquired(t, p, described), name)
+		worker = aliveProcess(t)
+		p.release(described, worker)
+		require.Same(t, worker, acquired(t, p, l), "%s: who has served nobody may serve anybody", name)
+		p.release(l, worker)
+		require.Nil(t, acquired(t, p, second), "%s: and then nobody else", name)
+		<-worker.exited
+	}
+
+	p = newPool(2, time.Hour)
+	require.Nil(t, acquired(t, p, first))
+	require.Nil(t, acquired(t, p, described))
+	own, free := aliveProcess(t), aliveProcess(t)
+	p.release(first, own)
+	p.release(described, free)
+	require.Same(t, own, acquired(t, p, first), "the tenant's own one comes first")
+	require.Same(t, free, acquired(t, p, second))
+}
+
 func TestPoolReplacesTheColdestWorker(t *testing.T) {
 	p := newPool(2, time.Hour)
-	a, b, c := &Module{}, &Module{}, &Module{}
+	a, b, c := lane{module: &Module{}}, lane{module: &Module{}}, lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, a))
 	require.Nil(t, acquired(t, p, b))
 	cold, warm := aliveProcess(t), aliveProcess(t)
@@ -82,7 +123,7 @@ func TestPoolReplacesTheColdestWorker(t *testing.T) {
 
 func TestPoolWaitsInOrder(t *testing.T) {
 	p := newPool(1, time.Hour)
-	m := &Module{}
+	m := lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, m))
 	first := ask(t, t.Context(), p, m)
 	second := ask(t, t.Context(), p, m)
@@ -98,7 +139,7 @@ func TestPoolWaitsInOrder(t *testing.T) {
 
 func TestPoolPrefersWhoCanUseTheWorker(t *testing.T) {
 	p := newPool(1, time.Hour)
-	a, b := &Module{}, &Module{}
+	a, b := lane{module: &Module{}}, lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, a))
 	stranger := ask(t, t.Context(), p, b)
 	friend := ask(t, t.Context(), p, a)
@@ -120,7 +161,7 @@ func TestPoolPrefersWhoCanUseTheWorker(t *testing.T) {
 
 func TestPoolGivesUp(t *testing.T) {
 	p := newPool(1, time.Hour)
-	m := &Module{}
+	m := lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, m))
 	why := errors.New("the reconcile is over")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -134,7 +175,7 @@ func TestPoolGivesUp(t *testing.T) {
 
 func TestPoolExpires(t *testing.T) {
 	p := newPool(1, time.Millisecond)
-	m := &Module{}
+	m := lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, m))
 	worker := aliveProcess(t)
 	p.release(m, worker)
@@ -144,18 +185,18 @@ func TestPoolExpires(t *testing.T) {
 
 func TestPoolForgetsModules(t *testing.T) {
 	p := newPool(2, time.Hour)
-	a, b := &Module{}, &Module{}
+	a, b := lane{module: &Module{}}, lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, a))
 	require.Nil(t, acquired(t, p, b))
 	ofA, ofB := aliveProcess(t), aliveProcess(t)
 	p.release(a, ofA)
 	p.release(b, ofB)
-	p.forget(a)
+	p.forget(a.module)
 	<-ofA.exited
 	require.False(t, ofB.dead())
 	require.Equal(t, 1, p.free)
 
-	b.closed.Store(true)
+	b.module.closed.Store(true)
 	require.Same(t, ofB, acquired(t, p, b))
 	p.release(b, ofB)
 	<-ofB.exited // a worker of a closed module does not become idle again
@@ -164,7 +205,7 @@ func TestPoolForgetsModules(t *testing.T) {
 
 func TestPoolSkipsTheDead(t *testing.T) {
 	p := newPool(1, time.Hour)
-	m := &Module{}
+	m := lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, m))
 	worker := aliveProcess(t)
 	p.release(m, worker)
@@ -176,7 +217,7 @@ func TestPoolSkipsTheDead(t *testing.T) {
 
 func TestPoolCloses(t *testing.T) {
 	p := newPool(2, time.Hour)
-	m, other := &Module{}, &Module{}
+	m, other := lane{module: &Module{}}, lane{module: &Module{}}
 	require.Nil(t, acquired(t, p, m))
 	require.Nil(t, acquired(t, p, m))
 	worker := aliveProcess(t)
@@ -193,7 +234,7 @@ func TestPoolCloses(t *testing.T) {
 func TestPoolHammer(t *testing.T) {
 	const slots = 3
 	p := newPool(slots, time.Microsecond)
-	modules := []*Module{{}, {}, {}}
+	lanes := []lane{{module: &Module{}}, {module: &Module{}}, {module: &Module{}}}
 	var mu sync.Mutex
 	held, most := 0, 0
 	count := func(change int) {
@@ -207,7 +248,7 @@ func TestPoolHammer(t *testing.T) {
 		wg.Go(func() {
 			for round := range 50 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i*round%7)*100*time.Microsecond)
-				m := modules[(i+round)%len(modules)]
+				m := lanes[(i+round)%len(lanes)]
 				if process, err := p.acquire(ctx, m); err == nil {
 					count(1)
 					count(-1)

@@ -57,6 +57,9 @@ type Inspection struct {
 	Imports []abi.Function
 	// MemoryBytes is how much linear memory the module starts with.
 	MemoryBytes int64
+	// FreshReason says why an instance can serve one call only, or is empty: then its
+	// state can be put back after each call.
+	FreshReason string
 }
 
 // Preflight parses a module without running or trusting it and reports what it needs.

@@ -61,6 +61,7 @@ func (p *parser) instructions() {
 				p.u32()
 			}
 		default:
+			p.noteInstruction(op)
 			p.immediates(op)
 		}
 	}
@@ -110,6 +111,7 @@ func (p *parser) memoryArgument() {
 
 // bulkImmediates skips what follows a saturating conversion or a bulk instruction.
 func (p *parser) bulkImmediates(sub uint32) {
+	p.noteBulk(sub)
 	switch {
 	case sub <= 7:
 	case sub == 9, sub == 11, sub == 13, sub >= 15 && sub <= 17:

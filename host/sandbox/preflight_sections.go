@@ -10,6 +10,8 @@ import (
 const (
 	typeI32       = 0x7f
 	typeI64       = 0x7e
+	typeF32       = 0x7d
+	typeF64       = 0x7c
 	typeFuncRef   = 0x70
 	typeExternRef = 0x6f
 	typeFunction  = 0x60
@@ -200,8 +202,8 @@ func (p *parser) sizes(what string) int64 {
 
 func (p *parser) readGlobals() {
 	for n := p.count("globals", maxGlobals); n > 0 && p.ok(); n-- {
-		p.byte()
-		p.byte()
+		valueType := p.byte()
+		p.noteGlobal(valueType, p.byte())
 		p.constant()
 	}
 }

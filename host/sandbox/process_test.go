@@ -131,7 +131,7 @@ func TestDeadIdleWorker(t *testing.T) {
 			m := load(t, s, wasmtest.Returns(0), sandbox.Limits{})
 			for range 3 {
 				require.Eventually(t, func() bool { return gone(s) }, 10*time.Second, time.Millisecond)
-				_, out, err := m.Call(t.Context(), "describe", nil, nil)
+				_, out, err := m.Call(t.Context(), "tenant", "describe", nil, nil)
 				require.NoError(t, err)
 				require.Equal(t, "{}", string(out))
 			}
@@ -142,14 +142,14 @@ func TestDeadIdleWorker(t *testing.T) {
 func TestWorkerIsKilledMidCall(t *testing.T) {
 	s := open(t, sandbox.Options{})
 	m := load(t, s, wasmtest.Asks("event", 1), sandbox.Limits{})
-	_, _, err := m.Call(t.Context(), "provision", []byte("x"), func(context.Context, string, []byte) []byte {
+	_, _, err := m.Call(t.Context(), "tenant", "provision", []byte("x"), func(context.Context, string, []byte) []byte {
 		sandbox.KillWorkers(t, s)
 		return []byte("{}")
 	})
 	fault := faultOf(t, err, sandbox.FaultCrash)
 	require.True(t, fault.Crashed())
 	require.ErrorContains(t, err, "killed")
-	code, _, err := m.Call(t.Context(), "provision", []byte("x"), func(context.Context, string, []byte) []byte { return []byte("{}") })
+	code, _, err := m.Call(t.Context(), "tenant", "provision", []byte("x"), func(context.Context, string, []byte) []byte { return []byte("{}") })
 	require.NoError(t, err, "the next call gets another worker")
 	require.Zero(t, code)
 }
@@ -184,7 +184,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := m.Call(context.Background(), "provision", nil, nil)
+		_, _, err := m.Call(context.Background(), "tenant", "provision", nil, nil)
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return sandbox.WorkersAtWork(s) == 1 }, 10*time.Second, time.Millisecond)
@@ -193,7 +193,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	require.NoError(t, s.Close(), "closing twice is fine")
 	_, err = s.Load(t.Context(), wasmtest.Echo(), sandbox.Limits{})
 	require.ErrorIs(t, err, sandbox.ErrClosed)
-	_, _, err = m.Call(t.Context(), "provision", nil, nil)
+	_, _, err = m.Call(t.Context(), "tenant", "provision", nil, nil)
 	require.ErrorIs(t, err, sandbox.ErrClosed)
 	m.Close()
 }
@@ -204,7 +204,7 @@ func TestCancelKillsPromptly(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, _, err := m.Call(ctx, "provision", nil, nil)
+		_, _, err := m.Call(ctx, "tenant", "provision", nil, nil)
 		done <- err
 	}()
 	require.Eventually(t, func() bool { return sandbox.WorkersAtWork(s) == 1 }, 10*time.Second, time.Millisecond)

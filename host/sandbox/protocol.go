@@ -10,7 +10,7 @@ import (
 // WorkerArgument is the first argument of a program that is to be a worker. It names
 // the version of the protocol, and nothing else decides: a worker's environment is
 // empty.
-const WorkerArgument = "caisson-worker-v1"
+const WorkerArgument = "caisson-worker-v2"
 
 // helloText is the payload of a worker's first frame: how a parent knows that the
 // program it started is a worker of its own version.
@@ -30,7 +30,7 @@ const (
 	frameHostCall                        // worker: name of the function, request
 	frameHostResult                      // parent: response
 	frameLog                             // worker: logStream, logLevel, text
-	frameResult                          // worker: i32 code, output
+	frameResult                          // worker: i32 code, stateOrigin, output
 	frameFault                           // worker: guestFault as JSON
 )
 
@@ -58,7 +58,19 @@ type setup struct {
 	LogBytes      int   `json:"logBytes"`
 	// LogLevel is what get_log_level answers.
 	LogLevel logLevel `json:"logLevel"`
+	// Fresh says why every call gets an instance of its own. Empty means that the state of
+	// one is put back after each call.
+	Fresh string `json:"fresh,omitempty"`
 }
+
+// stateOrigin says where the state of a call came from.
+type stateOrigin byte
+
+// The origins. Guests cannot tell one from the other; operators pay for the first.
+const (
+	originFresh    stateOrigin = iota // an instance was made for the call
+	originRestored                    // one was there, and its state had been put back
+)
 
 // logLevel is a level of Extism.
 type logLevel int32
@@ -116,15 +128,17 @@ func unpackNamed(payload []byte) (string, []byte, error) {
 	return string(payload[1:end]), payload[end:], nil
 }
 
-// packCode writes the code of a frameResult.
-func packCode(code int32) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(code)) }
+// packResult begins a frameResult: i32 code, u8 origin.
+func packResult(code int32, origin stateOrigin) []byte {
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(code)), byte(origin))
+}
 
-// unpackCode splits a frameResult.
-func unpackCode(payload []byte) (int32, []byte, error) {
-	if len(payload) < 4 {
-		return 0, nil, fmt.Errorf("%w: a result is cut off", errProtocol)
+// unpackResult splits a frameResult.
+func unpackResult(payload []byte) (int32, stateOrigin, []byte, error) {
+	if len(payload) < 5 || payload[4] > byte(originRestored) {
+		return 0, 0, nil, fmt.Errorf("%w: a result is cut off", errProtocol)
 	}
-	return int32(binary.LittleEndian.Uint32(payload)), payload[4:], nil
+	return int32(binary.LittleEndian.Uint32(payload)), stateOrigin(payload[4]), payload[5:], nil
 }
 
 // unpackLog splits a frameLog.

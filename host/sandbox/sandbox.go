@@ -81,6 +81,7 @@ type Sandbox struct {
 	processes map[*process]struct{}
 	// compiling makes concurrent loads of one module compile it once.
 	compiling map[string]chan struct{}
+	counters  counters
 }
 
 // New prepares a sandbox and proves that the worker can be started. The errors are
@@ -145,13 +146,6 @@ func (s *Sandbox) launch(ctx context.Context, limits Limits) (*process, error) {
 		s.mu.Unlock()
 	})
 	return p, nil
-}
-
-// Workers returns how many worker processes exist, idle ones included.
-func (s *Sandbox) Workers() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.processes)
 }
 
 // Close kills every worker and waits until they are dead. Calls in flight fail with

@@ -33,8 +33,9 @@ func TestEnvSignatures(t *testing.T) {
 	ctx := t.Context()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer r.Close(ctx)
-	functions := envFunctions(func() *call { return nil }, levelInfo)
-	require.NoError(t, link(ctx, r, abi.ImportEnv, envSignature, functions))
+	_, err := newKernel(ctx, r, envFunctions(func() *call { return nil }, levelInfo), kib)
+	require.NoError(t, err)
+	functions := r.Module(abi.ImportEnv).ExportedFunctionDefinitions()
 	for _, name := range []string{"alloc", "free", "length", "length_unsafe", "load_u8", "load_u64", "store_u8", "store_u64",
 		"input_length", "input_offset", "input_load_u8", "input_load_u64", "output_set", "error_set", "config_get", "var_get", "var_set",
 		"http_request", "http_status_code", "http_headers", "log_trace", "log_debug", "log_info", "log_warn", "log_error", "get_log_level"} {

@@ -49,10 +49,11 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 
 // worker is the child's end of the pipes.
 type worker struct {
-	in    *bufio.Reader
-	out   io.Writer
-	guest *guest
-	err   error // the pipe's, found inside a host function
+	in      *bufio.Reader
+	out     io.Writer
+	tracker *pageTracker
+	guest   *guest
+	err     error // the pipe's, found inside a host function
 }
 
 // serve returns nil when the parent closes the pipe between two frames.
@@ -67,6 +68,8 @@ func (w *worker) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the limits: %w", err)
 	}
+	// It keeps a file open that cannot be opened any more after that.
+	w.tracker = newPageTracker()
 	if err := harden(s); err != nil {
 		return fmt.Errorf("limit this process: %w", err)
 	}
@@ -84,7 +87,9 @@ func (w *worker) serve(ctx context.Context) error {
 		case f.typ == frameModule && w.guest == nil:
 			err = w.load(ctx, f.payload, s)
 		case f.typ == frameCall && w.guest != nil:
-			err = w.call(ctx, f, s)
+			if err = w.call(ctx, f, s); err == nil {
+				w.guest.settle(ctx)
+			}
 		default:
 			err = fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)
 		}
@@ -111,7 +116,7 @@ func (w *worker) readSetup() (setup, error) {
 
 // load compiles the module and says how that went.
 func (w *worker) load(ctx context.Context, wasm []byte, s setup) error {
-	g, err := compileGuest(ctx, wasm, s, w.ask)
+	g, err := compileGuest(ctx, wasm, s, w.tracker, w.ask)
 	if err != nil {
 		return writeFrame(w.out, frameRejected, 0, []byte(clean(firstLine(err.Error()), maxDetailBytes)))
 	}
@@ -126,16 +131,9 @@ func (w *worker) call(ctx context.Context, f frame, s setup) error {
 		return err
 	}
 	logs := newLogSink(w.out, f.call, s.LogLines, s.LogBytes)
-	c, fits := newCall(f.call, input, s, logs)
-	var code int32
-	var fault *guestFault
-	if fits {
-		code, fault = w.guest.run(ctx, c, export)
-	} else {
-		fault = &guestFault{Kind: FaultMemory, Text: "the input does not fit into the Extism memory", Limit: int64(s.ArenaBytes), Got: int64(len(input))}
-	}
-	if text := c.guestError(); text != "" && fault == nil {
-		logs.send(streamLog, levelError, []byte(text))
+	r := w.guest.serve(ctx, f.call, export, input, logs)
+	if r.guestError != "" && r.fault == nil {
+		logs.send(streamLog, levelError, []byte(r.guestError))
 	}
 	logs.close()
 	switch {
@@ -143,11 +141,11 @@ func (w *worker) call(ctx context.Context, f frame, s setup) error {
 		return w.err
 	case logs.err != nil:
 		return logs.err
-	case fault == nil:
-		return writeFrame(w.out, frameResult, f.call, packCode(code), c.output())
+	case r.fault == nil:
+		return writeFrame(w.out, frameResult, f.call, packResult(r.code, r.origin), r.output)
 	}
-	fault.Stderr = logs.tail
-	payload, err := json.Marshal(fault)
+	r.fault.Stderr = logs.tail
+	payload, err := json.Marshal(r.fault)
 	if err != nil {
 		return fmt.Errorf("encode a fault: %w", err)
 	}

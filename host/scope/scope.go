@@ -76,6 +76,16 @@ func (s Scope) ID() string { return s.id }
 // Owner is the object that is being reconciled.
 func (s Scope) Owner() Owner { return s.owner }
 
+// Tenant names, as an opaque string, whom the owner's tree works for: its namespace and
+// the ServiceAccount that it acts as at home. It is the same in every scope of a tree.
+func (s Scope) Tenant() string {
+	home := s.Home()
+	if home.config == nil {
+		return home.owner.Namespace
+	}
+	return home.owner.Namespace + "/" + home.config.Impersonate.UserName
+}
+
 // RemoteID identifies the remote cluster, or is nil at home.
 func (s Scope) RemoteID() *ResourceIdentifier { return s.remote }
 

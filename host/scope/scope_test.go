@@ -119,3 +119,18 @@ func TestContextCarriesTheScope(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, home, got)
 }
+
+func TestTenantOfScope(t *testing.T) {
+	acts := func(o scope.Owner, account string) scope.Scope {
+		return scope.NewHome(o, scope.Impersonate(&rest.Config{Host: "https://home"}, o.Namespace, account), nil)
+	}
+	home := acts(owner(), "platform")
+	other := owner()
+	other.Namespace = "team-b"
+	require.Equal(t, "team-a/system:serviceaccount:team-a:platform", home.Tenant())
+	require.NotEqual(t, home.Tenant(), acts(owner(), "other").Tenant(), "another account is another tenant")
+	require.NotEqual(t, home.Tenant(), acts(other, "platform").Tenant(), "so is another namespace")
+	remote := home.Remote(scope.RemoteCluster{Config: &rest.Config{Host: "https://remote"}, State: abi.ScopeReady})
+	require.Equal(t, home.Tenant(), remote.Tenant(), "a remote is the same tenant's")
+	require.Equal(t, "team-a", scope.NewHome(owner(), nil, nil).Tenant())
+}

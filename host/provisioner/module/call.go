@@ -40,7 +40,7 @@ func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instanc
 		return nil, err
 	}
 	sess := p.newSession(s, instance, newSecretStore())
-	code, raw, err := instance.Runtime.Call(callCtx, input.Operation, envelope, sess.dispatch)
+	code, raw, err := instance.Runtime.Call(callCtx, s.Tenant(), input.Operation, envelope, sess.dispatch)
 	sess.close()
 	if err != nil {
 		return nil, p.fault(ctx, instance, input, err)

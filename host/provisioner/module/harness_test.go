@@ -26,7 +26,7 @@ type hostFunc = func(ctx context.Context, name string, request []byte) []byte
 // runtimeFunc is a guest in Go.
 type runtimeFunc func(ctx context.Context, export string, input []byte, host hostFunc) (int32, []byte, error)
 
-func (f runtimeFunc) Call(ctx context.Context, export string, input []byte, host func(ctx context.Context, name string, request []byte) []byte) (int32, []byte, error) {
+func (f runtimeFunc) Call(ctx context.Context, _, export string, input []byte, host func(ctx context.Context, name string, request []byte) []byte) (int32, []byte, error) {
 	return f(ctx, export, input, host)
 }
 

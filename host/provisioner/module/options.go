@@ -19,11 +19,12 @@ const DefaultTimeout = 30 * time.Second
 
 // Runtime runs a guest. Implementations must be safe for concurrent use.
 type Runtime interface {
-	// Call runs an export on a fresh instance, with host answering its host functions, and
-	// returns the export's result and output. It must return soon after the context ends.
-	// An error is a fault of the guest or of what runs it; one with a Reason() string says
-	// which, with a reason of package abi.
-	Call(ctx context.Context, export string, input []byte, host func(ctx context.Context, name string, request []byte) []byte) (int32, []byte, error)
+	// Call runs an export in a state that no other call has touched, with host answering
+	// its host functions, and returns the export's result and output. tenant names whom it
+	// is for: what has served one tenant never serves another. It must return soon after
+	// the context ends. An error is a fault of the guest or of what runs it; one with a
+	// Reason() string says which, with a reason of package abi.
+	Call(ctx context.Context, tenant, export string, input []byte, host func(ctx context.Context, name string, request []byte) []byte) (int32, []byte, error)
 }
 
 // Instance is a loaded module with what it may do.

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
 	"time"
 )
 
@@ -88,7 +90,17 @@ type output struct {
 	Args    int      `json:"args"`
 	Year    int      `json:"year"`
 	File    string   `json:"file"`
+	// Goroutines and Kept are what an earlier call may have left.
+	Goroutines int  `json:"goroutines"`
+	Kept       int  `json:"kept"`
+	Locked     bool `json:"locked"`
 }
+
+// What would be seen by a call that is not the first of its instance.
+var (
+	mu   sync.Mutex
+	kept [][]byte
+)
 
 // calls would count across calls if an instance served more than one.
 var calls int
@@ -124,10 +136,22 @@ func provision() int32 {
 		for {
 			calls++
 		}
+	case "leak":
+		started := make(chan struct{})
+		go func() { mu.Lock(); close(started); select {} }()
+		<-started
+	case "keep":
+		for range 20 {
+			kept = append(kept, make([]byte, 1<<20))
+		}
 	case "sleep":
 		time.Sleep(time.Hour)
 	}
-	out := output{Calls: calls, Keys: len(in.Extra), Env: os.Environ(), Args: len(os.Args), Year: time.Now().Year()}
+	out := output{Calls: calls, Keys: len(in.Extra), Env: os.Environ(), Args: len(os.Args), Year: time.Now().Year(),
+		Goroutines: runtime.NumGoroutine(), Kept: len(kept), Locked: !mu.TryLock()}
+	if !out.Locked {
+		mu.Unlock()
+	}
 	for i := range in.Calls {
 		request, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": fmt.Sprint("n", i)})
 		if err != nil {

@@ -1,0 +1,100 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// globalPrefix begins the names under which mutable globals are exported. More
+// underscores follow where a module has such names itself.
+const globalPrefix = "caisson_global_"
+
+// exportGlobals returns the module with its mutable globals exported as well, so that
+// they can be read and set from outside, and the names of those exports. Everything else
+// stays as it is, byte for byte: no index moves, because only exports are added. The
+// module has passed preflight, so all of its globals are its own.
+//
+// It reads the sections in front of the code, allocates the result once, and follows
+// no count further than there are bytes. A module that it cannot read is an error.
+func exportGlobals(wasm []byte) ([]byte, []string, error) {
+	c := &cursor{data: wasm, pos: min(headerBytes, len(wasm)), end: len(wasm)}
+	var mutable []uint32
+	for c.ok() && c.left() > 0 {
+		start := c.pos
+		id := c.byte()
+		content := c.vector()
+		if !c.ok() {
+			break
+		}
+		switch id {
+		case sectionGlobal:
+			mutable = mutableGlobals(content)
+		case sectionExport:
+			if len(mutable) == 0 {
+				return wasm, nil, nil
+			}
+			section, names, err := addExports(content, mutable)
+			if err != nil {
+				return nil, nil, err
+			}
+			out := make([]byte, 0, len(wasm)-(c.pos-start)+len(section))
+			out = append(out, wasm[:start]...)
+			out = append(out, section...)
+			return append(out, wasm[c.pos:]...), names, nil
+		}
+	}
+	if !c.ok() {
+		return nil, nil, fmt.Errorf("find the globals: %w", c.err)
+	}
+	return nil, nil, fmt.Errorf("find the globals: the module exports nothing")
+}
+
+// mutableGlobals lists the mutable ones of a global section. What cannot be read is not
+// listed: the compiler will refuse it.
+func mutableGlobals(content []byte) []uint32 {
+	p := parser{cursor: cursor{data: content, end: len(content)}}
+	var mutable []uint32
+	n := p.count("globals", maxGlobals)
+	for i := range n {
+		p.byte()
+		if p.byte() == 1 {
+			mutable = append(mutable, uint32(i))
+		}
+		p.constant()
+		if !p.ok() {
+			break
+		}
+	}
+	return mutable
+}
+
+// addExports returns an export section with the globals added.
+func addExports(content []byte, globals []uint32) (section []byte, names []string, err error) {
+	c := &cursor{data: content, end: len(content)}
+	n := c.count("exports", maxExports)
+	first := c.pos
+	prefix := globalPrefix
+	for range n {
+		for name := c.name(); strings.HasPrefix(name, prefix); {
+			prefix += "_"
+		}
+		c.byte()
+		c.u32()
+		if !c.ok() {
+			return nil, nil, fmt.Errorf("find the exports: %w", c.err)
+		}
+	}
+	if !c.ok() || c.left() != 0 {
+		return nil, nil, fmt.Errorf("find the exports: the section is not what it claims")
+	}
+	body := binary.AppendUvarint(nil, uint64(n+len(globals)))
+	body = append(body, content[first:]...)
+	for _, g := range globals {
+		name := fmt.Sprintf("%s%d", prefix, g)
+		names = append(names, name)
+		body = append(body, vectorOf([]byte(name))...)
+		body = binary.AppendUvarint(append(body, kindGlobal), uint64(g))
+	}
+	return append([]byte{sectionExport}, vectorOf(body)...), names, nil
+}
