@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -42,7 +41,8 @@ func (c *Catalogue) Entry(ctx context.Context, name string) (*application.Entry,
 			CreateNamespace: v.CreateNamespace, AllowDegraded: v.AllowDegraded,
 		}
 		if v.Values != nil {
-			if err := json.Unmarshal(v.Values.Raw, &version.Values); err != nil {
+			var err error
+			if version.Values, err = application.DecodeValues(v.Values.Raw); err != nil {
 				return nil, provisioner.Terminal(abi.ReasonInvalidConfig, "values of application "+name+" version "+v.Version).WithCause(err)
 			}
 		}

@@ -38,19 +38,19 @@ func newCatalogue(t *testing.T, funcs interceptor.Funcs, values string) *Catalog
 }
 
 func TestCatalogueEntry(t *testing.T) {
-	entry, err := newCatalogue(t, interceptor.Funcs{}, `{"replicas": 2}`).Entry(t.Context(), "metrics")
+	entry, err := newCatalogue(t, interceptor.Funcs{}, `{"replicas": 2000000, "tolerations": null}`).Entry(t.Context(), "metrics")
 	require.NoError(t, err)
 	require.Equal(t, &application.Entry{
 		Name: "metrics", ResourceVersion: "app-uid/4",
 		Versions: []application.Version{
 			{
 				Version: "3.13.0", Repo: "oci://registry.example.com/charts", Chart: "metrics-server", Release: "metrics", Namespace: "kube-system",
-				CreateNamespace: true, AllowDegraded: true, Values: map[string]any{"replicas": float64(2)},
+				CreateNamespace: true, AllowDegraded: true, Values: map[string]any{"replicas": int64(2000000), "tolerations": nil},
 				Parameters: []cd.Parameter{{Name: "b", Value: "2"}, {Name: "a", Value: "1"}},
 			},
 			{Version: "3.12.0", Repo: "oci://registry.example.com/charts", Chart: "metrics-server"},
 		},
-	}, entry, "parameters keep their order")
+	}, entry, "parameters keep their order, nulls are kept, and no template prints 2e+06")
 }
 
 func TestCatalogueFailures(t *testing.T) {
