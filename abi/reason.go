@@ -44,6 +44,8 @@ const (
 	ReasonApplicationInstalling = "application_installing"
 	ReasonApplicationUpgrading  = "application_upgrading"
 	ReasonApplicationWaiting    = "application_progressing"
+	ReasonApplicationSuspended  = "application_suspended"
+	ReasonApplicationUnknown    = "application_unknown"
 	ReasonApplicationDegraded   = "application_degraded"
 	ReasonApplicationStuck      = "application_stuck"
 	ReasonApplicationFailed     = "application_failed"
@@ -100,6 +102,8 @@ func HostReasons() []ReasonText {
 		{ReasonApplicationInstalling, "The application is being installed."},
 		{ReasonApplicationUpgrading, "The application is being upgraded."},
 		{ReasonApplicationWaiting, "The application is installed and its workloads are becoming ready."},
+		{ReasonApplicationSuspended, "A workload of the application is paused and cannot become ready; resume it."},
+		{ReasonApplicationUnknown, "The state of the application cannot be told yet; the kind of one of its objects may be missing."},
 		{ReasonApplicationDegraded, "The application's workloads have failed; look at their events."},
 		{ReasonApplicationStuck, "The application has not become ready in time; look at its workloads."},
 		{ReasonApplicationFailed, "Helm could not install or upgrade the application; it will be tried again."},

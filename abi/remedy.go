@@ -79,6 +79,8 @@ func HostRemedies() []Remedy {
 		{ReasonApplicationInstalling, RevivedByTime, "It goes on when the application is installed."},
 		{ReasonApplicationUpgrading, RevivedByTime, "It goes on when the application is upgraded."},
 		{ReasonApplicationWaiting, RevivedByTime, "It goes on when the workloads are ready."},
+		{ReasonApplicationSuspended, RevivedByTime, "Resume the workload: it is paused in its own spec."},
+		{ReasonApplicationUnknown, RevivedByTime, "It goes on when the state can be told; if it stays like this, see whether the kinds of the chart's objects are installed."},
 		{ReasonApplicationDegraded, RevivedByDriver, "Look at the events of the application's workloads, and mend what they say."},
 		{ReasonApplicationStuck, RevivedByDriver, "Look at the application's workloads: something that they wait for does not come."},
 		{ReasonApplicationFailed, RevivedByDriver, "Look for the name of the Stack in the operator's log: it has what Helm said."},

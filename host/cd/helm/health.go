@@ -21,6 +21,8 @@ type finding struct {
 	object  object
 	status  status.Status
 	message string
+	// suspended says that the object is paused in its own spec, and not ready.
+	suspended bool
 }
 
 // waiting is since when a revision's objects have not been ready, and failed.
@@ -72,14 +74,35 @@ func (c *cluster) assessOne(ctx context.Context, o manifestObject, namespace str
 	if err != nil {
 		return finding{}, err
 	}
+	return findingOf(o.object, live), nil
+}
+
+// findingOf computes the state of a live object. One that it cannot compute is a finding.
+func findingOf(o object, live *unstructured.Unstructured) finding {
 	result, err := status.Compute(live)
 	if err != nil {
-		return finding{object: o.object, status: status.UnknownStatus, message: err.Error()}, nil //nolint:nilerr // It is a finding.
+		return finding{object: o, status: status.UnknownStatus, message: err.Error()}
 	}
 	if result.Status == status.CurrentStatus && awaitsAddress(live) {
-		return finding{object: o.object, status: status.InProgressStatus, message: "has no address yet"}, nil
+		return finding{object: o, status: status.InProgressStatus, message: "has no address yet"}
 	}
-	return finding{object: o.object, status: result.Status, message: result.Message}, nil
+	f := finding{object: o, status: result.Status, message: result.Message}
+	if result.Status == status.InProgressStatus && isSuspended(live) {
+		f.suspended, f.message = true, "is paused in its spec"
+	}
+	return f
+}
+
+// isSuspended reports whether an object is paused by its own spec, as a Deployment, a
+// Job and the kinds of most controllers can be. One that is paused and ready all the same
+// is ready.
+func isSuspended(live *unstructured.Unstructured) bool {
+	for _, name := range []string{"paused", "suspend", "suspended"} {
+		if set, _, _ := unstructured.NestedBool(live.Object, "spec", name); set {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitsAddress reports whether an object is a load balancer that nobody can reach yet.
@@ -100,19 +123,22 @@ type health string
 const (
 	healthReady       health = "ready"
 	healthProgressing health = "progressing"
+	healthSuspended   health = "suspended"
+	healthUnknown     health = "unknown"
 	healthFailed      health = "failed"
 	healthDrifted     health = "drifted"
 )
 
 // worst folds the findings. A deleted object comes first, because putting it back is
-// something that can be done.
+// something that can be done; among those that are not ready, what somebody may have to
+// do something about comes before what will come by itself.
 func worst(findings []finding) (health, string) {
 	groups := map[health][]string{}
 	for _, f := range findings {
-		h := healthOf(f.status)
+		h := healthOf(f)
 		groups[h] = append(groups[h], f.object.String()+": "+f.message)
 	}
-	for _, h := range []health{healthDrifted, healthFailed, healthProgressing} {
+	for _, h := range []health{healthDrifted, healthFailed, healthSuspended, healthUnknown, healthProgressing} {
 		if messages := groups[h]; len(messages) > 0 {
 			return h, summary(messages)
 		}
@@ -120,18 +146,35 @@ func worst(findings []finding) (health, string) {
 	return healthReady, ""
 }
 
-func healthOf(s status.Status) health {
-	switch s {
+func healthOf(f finding) health {
+	if f.suspended {
+		return healthSuspended
+	}
+	switch f.status {
 	case status.CurrentStatus:
 		return healthReady
 	case status.FailedStatus:
 		return healthFailed
 	case status.NotFoundStatus:
 		return healthDrifted
-	case status.InProgressStatus, status.TerminatingStatus, status.UnknownStatus:
+	case status.InProgressStatus, status.TerminatingStatus:
 		return healthProgressing
+	case status.UnknownStatus:
+		return healthUnknown
 	default:
-		return healthProgressing
+		return healthUnknown
+	}
+}
+
+// reason is what is told of objects that are neither ready nor failed.
+func (h health) reason() string {
+	switch h {
+	case healthSuspended:
+		return abi.ReasonApplicationSuspended
+	case healthUnknown:
+		return abi.ReasonApplicationUnknown
+	default:
+		return abi.ReasonApplicationWaiting
 	}
 }
 
@@ -184,7 +227,7 @@ func judge(h health, why string, w waiting, p patience, now time.Time) *provisio
 	case now.Sub(w.since) >= p.progress:
 		return provisioner.UserActionRequired(abi.ReasonApplicationStuck, why)
 	default:
-		return provisioner.Yield(abi.ReasonApplicationWaiting, why).WithRetryAfter(p.poll)
+		return provisioner.Yield(h.reason(), why).WithRetryAfter(p.poll)
 	}
 }
 

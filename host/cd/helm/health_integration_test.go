@@ -48,7 +48,7 @@ func TestStuckPastTheDeadline_B52(t *testing.T) {
 	require.NoError(t, b.ensure(t, app)(), "an address that comes at minute 11 is an address")
 }
 
-func TestDegradedAfterGrace(t *testing.T) {
+func TestCase083Degraded(t *testing.T) {
 	b := newBench(t)
 	app := b.balanced()
 	cdtest.UntilReason(t, b.ensure(t, app), abi.ReasonApplicationWaiting)
@@ -62,7 +62,13 @@ func TestDegradedAfterGrace(t *testing.T) {
 	require.Equal(t, abi.ReasonApplicationDegraded, outcome.Headline.Reason)
 	require.Contains(t, outcome.Headline.Why, "no addresses left")
 	app.AllowDegraded = true
-	require.NoError(t, b.ensure(t, app)())
+	require.NoError(t, b.ensure(t, app)(), "Synced and Degraded, and that is allowed")
+	app.Values = map[string]any{"balancer": true, "greeting": "moin"}
+	outcome = provisioner.OutcomeOf(b.ensure(t, app)())
+	require.Equal(t, abi.Yield, outcome.Class, "OutOfSync: what is allowed of a revision says nothing of the next")
+	require.Equal(t, abi.ReasonApplicationUpgrading, outcome.Headline.Reason)
+	cdtest.Ready(t, b.ensure(t, app))
+	require.Equal(t, "moin", b.tenant.Settings(t)["greeting"])
 	app.AllowDegraded = false
 	b.stall(t, metav1.ConditionFalse)
 	b.tenant.GiveAddress(t)

@@ -31,10 +31,10 @@ func TestWorst(t *testing.T) {
 		"Ready":       {"all current", findings(status.CurrentStatus, status.CurrentStatus), healthReady, ""},
 		"Progress":    {"one is not there yet", findings(status.CurrentStatus, status.InProgressStatus), healthProgressing, "Pod/b: is InProgress"},
 		"Terminating": {"one goes and will have to come back", findings(status.TerminatingStatus), healthProgressing, "Pod/a: is Terminating"},
-		"Unknown":     {"nothing is known", findings(status.UnknownStatus), healthProgressing, "Pod/a: is Unknown"},
+		"Unknown":     {"nothing is known", findings(status.InProgressStatus, status.UnknownStatus), healthUnknown, "Pod/b: is Unknown"},
 		"Failed":      {"a failure outweighs progress", findings(status.InProgressStatus, status.FailedStatus), healthFailed, "Pod/b: is Failed"},
 		"Deleted":     {"what can be put back comes first", findings(status.FailedStatus, status.NotFoundStatus), healthDrifted, "Pod/b: is NotFound"},
-		"Invented":    {"a status of a later kstatus is not ready", findings("Levitating"), healthProgressing, "Pod/a: is Levitating"},
+		"Invented":    {"a status of a later kstatus is not ready", findings("Levitating"), healthUnknown, "Pod/a: is Levitating"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -157,7 +157,7 @@ func TestChartWithCRDs_B46(t *testing.T) {
 		err := b.Admin.Get(t.Context(), client.ObjectKeyFromObject(crd), crd)
 		return client.IgnoreNotFound(err) == nil && err != nil, "the CRD is still there"
 	})
-	outcome := cdtest.UntilReason(t, ensure, abi.ReasonApplicationWaiting)
+	outcome := cdtest.UntilReason(t, ensure, abi.ReasonApplicationUnknown)
 	require.Equal(t, abi.Yield, outcome.Class, "a kind may come back")
 	cdtest.Ready(t, remove)
 	require.Nil(t, b.tenant.Settings(t), "a kind that is gone does not keep the rest from being removed")
