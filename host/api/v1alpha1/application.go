@@ -34,11 +34,12 @@ type ApplicationSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 	// Versions are the versions that may be installed. No two may be equal as semantic
-	// versions.
+	// versions: a leading v and build metadata do not count.
 	// +listType=map
 	// +listMapKey=version
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, (a.version.startsWith('v') ? a.version.substring(1) : a.version).split('+')[0] == (b.version.startsWith('v') ? b.version.substring(1) : b.version).split('+')[0]))",message="no two versions may be equal: a leading v and build metadata do not count"
 	Versions []ApplicationVersion `json:"versions"`
 }
 

@@ -65,6 +65,7 @@ func TestCRDs(t *testing.T) {
 	t.Run("Largest", func(t *testing.T) { testLargest(t, api, namespace) })
 	t.Run("RefusedStacks", func(t *testing.T) { testRefusedStacks(t, api, namespace) })
 	t.Run("RefusedOthers", func(t *testing.T) { testRefusedOthers(t, api) })
+	t.Run("UnknownFields", func(t *testing.T) { testUnknownFields(t, api, namespace) })
 	t.Run("Examples", func(t *testing.T) {
 		applied, err := testenv.ApplyPath(t.Context(), api, examples)
 		require.NoError(t, err, "what the examples show is valid")
@@ -88,6 +89,27 @@ func object(t *testing.T, kind, namespace, name, body string) *unstructured.Unst
 	o.SetNamespace(namespace)
 	o.SetName(name)
 	return o
+}
+
+// testUnknownFields sends what Caisson does not offer, as kubectl does: it is told, and
+// not dropped.
+func testUnknownFields(t *testing.T, api client.Client, namespace string) {
+	for name, tc := range map[string]struct {
+		reason, kind, body, want string
+	}{
+		"Case090Branch":                     {"git sources are not offered", "Application", `spec: {versions: [{version: 1.2.0, repo: "https://r", chart: c, branch: main, path: charts/c}]}`, `unknown field "spec.versions[0].branch"`},
+		"Case097NamespaceMetadata":          {"nor is metadata of namespaces", "Application", `spec: {versions: [{version: 1.2.0, repo: "https://r", chart: c, namespaceMetadata: {labels: {a: b}}}]}`, `unknown field "spec.versions[0].namespaceMetadata"`},
+		"Case097NamespaceMetadataAndCreate": {"with the namespace made either", "Stack", `spec: {root: a, provisioners: [{name: a, application: {ref: m, createNamespace: true, namespaceMetadata: {labels: {a: b}}}}]}`, `unknown field "spec.provisioners[0].application.namespaceMetadata"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := object(t, tc.kind, "", "unknown-"+strings.ToLower(name), tc.body)
+			if tc.kind == "Stack" {
+				o.SetNamespace(namespace)
+			}
+			err := client.WithFieldValidation(api, metav1.FieldValidationStrict).Create(t.Context(), o)
+			require.ErrorContains(t, err, tc.want, tc.reason)
+		})
+	}
 }
 
 func testAccepted(t *testing.T, api client.Client, namespace string) {
@@ -210,6 +232,11 @@ func testRefusedOthers(t *testing.T, api client.Client) {
 		"Repo":            {reason: "repositories are OCI or HTTP", kind: "Application", body: `spec: {versions: [{version: 1.0.0, repo: "file:///etc", chart: c}]}`, want: "spec.versions[0].repo"},
 		"NoVersions":      {reason: "there is a version", kind: "Application", body: `spec: {versions: []}`, want: "spec.versions"},
 		"VersionRepeated": {reason: "a version is listed once", kind: "Application", body: `spec: {versions: [{version: 1.0.0, repo: "https://r", chart: c}, {version: 1.0.0, repo: "https://r", chart: c}]}`, want: "Duplicate value"},
+		"Case091LeadingV": {reason: "either could be meant", kind: "Application", body: `spec: {versions: [{version: 1.2.3, repo: "https://r", chart: c}, {version: v1.2.3, repo: "https://r", chart: c}]}`, want: "no two versions may be equal"},
+		"Case091Build":    {reason: "build metadata does not count", kind: "Application", body: `spec: {versions: [{version: 1.2.3+a, repo: "https://r", chart: c}, {version: 2.0.0, repo: "https://r", chart: c}, {version: v1.2.3+b, repo: "https://r", chart: c}]}`, want: "no two versions may be equal"},
+		"Case091Distinct": {reason: "pre-releases and tags are versions of their own", kind: "Application", body: `spec: {versions: [{version: v1.2.3, repo: "https://r", chart: c}, {version: 1.2.3-rc.1, repo: "https://r", chart: c}, {version: dev, repo: "https://r", chart: c}]}`},
+		"Case090Git":      {reason: "a git source is refused: there is no version of a branch", kind: "Application", body: `spec: {versions: [{version: 1.2.0, repo: "git+https://git.example.com/r.git", chart: c}]}`, want: "spec.versions[0].repo"},
+		"Case090SSH":      {reason: "however it is spelled", kind: "Application", body: `spec: {versions: [{version: 1.2.0, repo: "git@git.example.com:r.git", chart: c}]}`, want: "spec.versions[0].repo"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := api.Create(t.Context(), object(t, tc.kind, "", "other-"+strings.ToLower(name), tc.body))
