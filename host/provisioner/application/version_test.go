@@ -49,7 +49,7 @@ func TestCase091VersionMatch(t *testing.T) {
 		"OnlyPre":             {reason: "a pre-release is never picked unasked", have: []string{"2.0.0-alpha"}, class: abi.Terminal, code: abi.ReasonVersionNotFound},
 		"NoSemver":            {reason: "a tag is found by its spelling", have: []string{"main", "1.0.0"}, wanted: "main", want: "main"},
 		"NoSemverSkipped":     {reason: "and is in no range", have: []string{"main", "1.0.0"}, wanted: "*", want: "1.0.0"},
-		"Missing":             {reason: "the spec must change, or the catalogue", have: []string{"1.0.0"}, wanted: "1.0.1", class: abi.Terminal, code: abi.ReasonVersionNotFound},
+		"Case092Missing":      {reason: "the spec must change, or the catalogue", have: []string{"1.0.0"}, wanted: "1.0.1", class: abi.Terminal, code: abi.ReasonVersionNotFound},
 		"MissingRange":        {reason: "a range may match nothing", have: []string{"1.0.0"}, wanted: "2.x", class: abi.Terminal, code: abi.ReasonVersionNotFound},
 		"MissingTag":          {reason: "a word is a tag", have: []string{"1.0.0"}, wanted: "latest", class: abi.Terminal, code: abi.ReasonVersionNotFound},
 		"Unparsable":          {reason: "this is neither", have: []string{"1.0.0"}, wanted: ">>1 <", class: abi.Terminal, code: abi.ReasonInvalidConfig},

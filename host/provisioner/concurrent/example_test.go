@@ -23,3 +23,22 @@ func Example() {
 	// schedule: Yield
 	// surface: Terminal invalid_config at 2
 }
+
+// What comes up independently may still have to go in order: an add-on that frees load
+// balancers goes before the cluster that it runs on.
+func Example_upConcurrentlyDownSerially() {
+	trace := &provisionertest.Trace{}
+	pair := concurrent.New("pair", concurrent.Options{Down: concurrent.Serial},
+		provisionertest.New("cluster", trace),
+		provisionertest.New("boot", trace).Down(provisioner.Yield(abi.ReasonApplicationDeleting, "1 load balancer left"), nil),
+	)
+	err := pair.Provision(context.Background())
+	fmt.Println(err, len(trace.Calls()), "side by side")
+	for range 2 {
+		fmt.Println(provisioner.OutcomeOf(pair.Deprovision(context.Background())).Class, trace.Calls())
+	}
+	// Output:
+	// <nil> 2 side by side
+	// Yield [D boot]
+	// OK [D boot D cluster]
+}
