@@ -43,6 +43,7 @@ func (b *builder) abandoned(p *pruned, ordered []*remotecluster.Bracket) *abando
 			because: map[remotecluster.Evidence]string{
 				remotecluster.EvidenceDeclared:  "was declared gone",
 				remotecluster.EvidenceResolved:  "is gone",
+				remotecluster.EvidenceVanished:  "did not answer, and whose Cluster does not exist any more",
 				remotecluster.EvidenceEnclosing: "was within a remote that is gone, and did not answer",
 				remotecluster.EvidenceSilent:    "did not answer for longer than its unreachableGrace of " + graceOf(b.remotes[name]).String(),
 			},

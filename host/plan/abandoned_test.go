@@ -271,6 +271,7 @@ func TestEvidenceHasWords(t *testing.T) {
 	require.Len(t, tree.abandoned.remotes, 2)
 	for _, evidence := range []remotecluster.Evidence{
 		remotecluster.EvidenceDeclared, remotecluster.EvidenceResolved, remotecluster.EvidenceEnclosing, remotecluster.EvidenceSilent,
+		remotecluster.EvidenceVanished,
 	} {
 		require.NotEmpty(t, tree.abandoned.remotes[0].because[evidence], evidence)
 	}

@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
+	"github.com/caisson-dev/caisson/host/provisioner"
 	"github.com/caisson-dev/caisson/host/provisioner/remotecluster"
 	"github.com/caisson-dev/caisson/host/scope"
 )
@@ -26,13 +28,7 @@ func (b *builder) bracket(remote *v1alpha1.Remote) *remotecluster.Bracket {
 	}
 	id := RemoteID(b.owner, remote.Name)
 	return remotecluster.New(remotecluster.Options{
-		Remote: remotecluster.FromSecret(remotecluster.SecretOptions{
-			ID:        id,
-			Namespace: b.owner.Namespace,
-			Name:      remote.KubeconfigSecret.Name,
-			Key:       remote.KubeconfigSecret.Key,
-			Inputs:    b.deps.Inputs,
-		}),
+		Remote:       b.resolver(id, remote),
 		Clusters:     b.deps.Driver,
 		Applications: b.deps.Driver,
 		Clients:      b.deps.Clients,
@@ -41,6 +37,26 @@ func (b *builder) bracket(remote *v1alpha1.Remote) *remotecluster.Bracket {
 		Deletion:     b.deletion(remote),
 		Nested:       b.nested(remote.Name),
 	})
+}
+
+// resolver makes what finds the kubeconfig of a remote. The spec has been checked: there
+// is exactly one way.
+func (b *builder) resolver(id scope.ResourceIdentifier, remote *v1alpha1.Remote) provisioner.RemoteCluster {
+	switch {
+	case remote.ClusterAPI != nil:
+		return remotecluster.FromClusterAPI(remotecluster.ClusterAPIOptions{
+			ID: id, Namespace: cmp.Or(remote.ClusterAPI.Namespace, b.owner.Namespace), Name: remote.ClusterAPI.Name, Inputs: b.deps.Inputs,
+		})
+	case remote.VCluster != nil:
+		return remotecluster.FromVCluster(remotecluster.VClusterOptions{
+			ID: id, Namespace: cmp.Or(remote.VCluster.Namespace, b.owner.Namespace), Name: remote.VCluster.Name,
+			Server: remote.VCluster.Server, Inputs: b.deps.Inputs,
+		})
+	default:
+		return remotecluster.FromSecret(remotecluster.SecretOptions{
+			ID: id, Namespace: b.owner.Namespace, Name: remote.KubeconfigSecret.Name, Key: remote.KubeconfigSecret.Key, Inputs: b.deps.Inputs,
+		})
+	}
 }
 
 // What users read of a remote that keeps a deletion waiting: it tells both ways out.

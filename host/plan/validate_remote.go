@@ -43,9 +43,7 @@ func (s *structure) indexRemotes(found *findings) {
 		}
 		s.remotes[remote.Name] = remote
 		path = "remotes[" + remote.Name + "]"
-		if remote.KubeconfigSecret == nil || remote.KubeconfigSecret.Name == "" {
-			found.addf(path, "", "it does not say where its kubeconfig comes from: kubeconfigSecret")
-		}
+		checkSource(path, remote, found)
 		switch abi.Teardown(remote.Teardown) {
 		case "", abi.Drain, abi.Discard, abi.Orphan:
 		default:
@@ -54,6 +52,26 @@ func (s *structure) indexRemotes(found *findings) {
 		if remote.UnreachableGrace != nil && remote.UnreachableGrace.Duration < 0 {
 			found.addf(path+".unreachableGrace", "", "it must not be negative; 0s waits for ever")
 		}
+	}
+}
+
+// checkSource reports a remote that does not say, or says twice, where its kubeconfig is.
+func checkSource(path string, remote *v1alpha1.Remote, found *findings) {
+	var names []string
+	if remote.KubeconfigSecret != nil {
+		names = append(names, remote.KubeconfigSecret.Name)
+	}
+	if remote.ClusterAPI != nil {
+		names = append(names, remote.ClusterAPI.Name)
+	}
+	if remote.VCluster != nil {
+		names = append(names, remote.VCluster.Name)
+	}
+	switch {
+	case len(names) > 1:
+		found.addf(path, "", "it says more than once where its kubeconfig comes from: only one of kubeconfigSecret, clusterAPI and vcluster may be given")
+	case len(names) == 0, names[0] == "":
+		found.addf(path, "", "it does not say where its kubeconfig comes from: kubeconfigSecret, clusterAPI or vcluster")
 	}
 }
 

@@ -123,14 +123,16 @@ func TestInvalidStacks(t *testing.T) {
 		"Remotes": {
 			reason: "remotes are checked as nodes are",
 			spec: "root: a\nprovisioners: [{name: a, module: {ref: m}}]\nremotes: [" + remote + ", " + remote + ", {name: 'R', kubeconfigSecret: {name: s}}, " +
-				`{name: q, teardown: Never, unreachableGrace: -1s}, {name: p, within: x, kubeconfigSecret: {name: s}}]`,
+				`{name: q, teardown: Never, unreachableGrace: -1s}, {name: p, within: x, kubeconfigSecret: {name: s}}, {name: two, vcluster: {name: v}, clusterAPI: {name: c}}, {name: none, vcluster: {}}]`,
 			want: []string{
 				"remotes[1]: there is another remote named r",
 				`remotes[2]: the name "R" is not made of at most 63 lower-case letters, digits and dashes`,
+				"remotes[none]: it does not say where its kubeconfig comes from: kubeconfigSecret, clusterAPI or vcluster",
 				`remotes[p].within: there is no remote named "x"`,
-				"remotes[q]: it does not say where its kubeconfig comes from: kubeconfigSecret",
+				"remotes[q]: it does not say where its kubeconfig comes from: kubeconfigSecret, clusterAPI or vcluster",
 				"remotes[q].teardown: it must be Drain, Discard or Orphan",
 				"remotes[q].unreachableGrace: it must not be negative; 0s waits for ever",
+				"remotes[two]: it says more than once where its kubeconfig comes from: only one of kubeconfigSecret, clusterAPI and vcluster may be given",
 			},
 		},
 		"RemoteCycle": {

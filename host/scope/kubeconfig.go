@@ -92,6 +92,26 @@ func SanitizeConfig(config *clientcmdapi.Config, policy KubeconfigPolicy) (*clie
 	return clean, nil
 }
 
+// WithServer returns a copy of a kubeconfig whose current context leads to another address
+// of the same cluster. That it is the same is what the CA in the kubeconfig proves, so one
+// without a CA, or that does not verify the server, is a *[KubeconfigError]. Like that of
+// [ParseKubeconfig], the result has not been judged yet.
+func WithServer(config *clientcmdapi.Config, server string) (*clientcmdapi.Config, error) {
+	if _, _, err := current(config); err != nil {
+		return nil, err
+	}
+	moved := config.DeepCopy()
+	cluster, _, err := current(moved)
+	if err != nil {
+		return nil, err
+	}
+	if len(cluster.CertificateAuthorityData) == 0 || cluster.InsecureSkipTLSVerify || !strings.HasPrefix(server, "https://") {
+		return nil, &KubeconfigError{Reason: KubeconfigInsecure}
+	}
+	cluster.Server = server
+	return moved, nil
+}
+
 // current returns the cluster and the user that the current context leads to.
 func current(config *clientcmdapi.Config) (*clientcmdapi.Cluster, *clientcmdapi.AuthInfo, error) {
 	if config == nil {

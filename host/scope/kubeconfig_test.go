@@ -222,3 +222,104 @@ func FuzzSanitizeKubeconfig(f *testing.F) {
 		require.NoError(t, err, "what was accepted can be connected with")
 	})
 }
+
+func TestWithServer(t *testing.T) {
+	config := kubeconfig("https://localhost:8443")
+	config.Clusters["their-cluster"].CertificateAuthorityData = []byte("a CA")
+	moved, err := scope.WithServer(config, "https://dev.vclusters:443")
+	require.NoError(t, err)
+	require.Equal(t, "https://dev.vclusters:443", moved.Clusters["their-cluster"].Server)
+	require.Equal(t, "https://localhost:8443", config.Clusters["their-cluster"].Server, "the argument is untouched")
+	for name, test := range map[string]struct {
+		reason string
+		server string
+		change func(c *clientcmdapi.Config)
+		want   scope.KubeconfigReason
+	}{
+		"NoCA":      {"the credential would go to anybody", "https://a", func(c *clientcmdapi.Config) { c.Clusters["their-cluster"].CertificateAuthorityData = nil }, scope.KubeconfigInsecure},
+		"Insecure":  {"likewise", "https://a", func(c *clientcmdapi.Config) { c.Clusters["their-cluster"].InsecureSkipTLSVerify = true }, scope.KubeconfigInsecure},
+		"PlainHTTP": {"likewise", "http://a", func(*clientcmdapi.Config) {}, scope.KubeconfigInsecure},
+		"NoContext": {"nothing to move", "https://a", func(c *clientcmdapi.Config) { c.CurrentContext = "" }, scope.KubeconfigNoCurrentContext},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := config.DeepCopy()
+			test.change(changed)
+			_, err := scope.WithServer(changed, test.server)
+			requireRefused(t, err, test.want)
+		})
+	}
+}
+
+// TestHostileDocuments sends texts that are made to cost time or memory. The test's own
+// time limit is what they would run into.
+func TestHostileDocuments(t *testing.T) {
+	lol := "apiVersion: v1\nkind: Config\na: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		lol += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ",") + "]\n"
+	}
+	merge := "apiVersion: v1\nkind: Config\nbase: &m {" + strings.Repeat("a, ", 1000) + "}\n" + strings.Repeat("x:\n  <<: *m\n", 1000)
+	for name, raw := range map[string]string{
+		"AliasBomb":    lol,
+		"MergeBomb":    merge,
+		"SelfAlias":    "a: &a {b: *a}",
+		"Nested":       strings.Repeat("{a: ", 50_000),
+		"NestedJSON":   strings.Repeat(`{"a":`, 40_000),
+		"Lists":        strings.Repeat("[", scope.MaxKubeconfigBytes),
+		"Dashes":       strings.Repeat("- ", scope.MaxKubeconfigBytes/2),
+		"Documents":    strings.Repeat("---\n", scope.MaxKubeconfigBytes/4),
+		"LongKey":      strings.Repeat("k", scope.MaxKubeconfigBytes-2) + ": ",
+		"Contexts":     "apiVersion: v1\nkind: Config\ncontexts:\n" + strings.Repeat("- {name: a}\n", 20_000),
+		"InvalidUTF8":  "apiVersion: v1\nkind: Config\nusers: [{name: \"\xff\xfe\", user: {}}]",
+		"Tag":          "apiVersion: v1\nkind: Config\nusers: [{name: a, user: {token: !!binary " + marker + "}}]",
+		"OtherVersion": "apiVersion: v9\nkind: Config\ncurrent-context: a\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := scope.SanitizeKubeconfig([]byte(raw), scope.KubeconfigPolicy{AllowInsecureTLS: true, AllowProxy: true})
+			var refused *scope.KubeconfigError
+			require.ErrorAs(t, err, &refused)
+			require.NotContains(t, err.Error(), marker)
+		})
+	}
+}
+
+// TestSpellings writes the hostile fields as text, as users would, and not as the structs
+// of a library: what a decoder drops or renames must not slip through.
+func TestSpellings(t *testing.T) {
+	document := func(cluster, user string) []byte {
+		return []byte("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+			"clusters: [{name: c, cluster: {server: 'https://a.example', " + cluster + "}}]\nusers: [{name: u, user: {" + user + "}}]\n")
+	}
+	for name, test := range map[string]struct {
+		cluster, user string
+		want          scope.KubeconfigReason
+	}{
+		"Exec":            {"", "exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/sh, interactiveMode: Never}", scope.KubeconfigExec},
+		"ExecEmpty":       {"", "exec: {}", scope.KubeconfigExec},
+		"AuthProvider":    {"", "auth-provider: {name: oidc, config: {idp-issuer-url: https://x}}", scope.KubeconfigAuthProvider},
+		"CAFile":          {"certificate-authority: /etc/passwd", "token: t", scope.KubeconfigFile},
+		"CertFile":        {"", "client-certificate: /a, client-key: /b", scope.KubeconfigFile},
+		"TokenFile":       {"", "tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token", scope.KubeconfigFile},
+		"TokenAndFile":    {"", "token: t, tokenFile: /x", scope.KubeconfigFile},
+		"ActAs":           {"", "token: t, as: system:admin", scope.KubeconfigImpersonation},
+		"ActAsGroups":     {"", "token: t, as-groups: ['system:masters']", scope.KubeconfigImpersonation},
+		"ActAsUID":        {"", "token: t, as-uid: x", scope.KubeconfigImpersonation},
+		"ActAsUserExtra":  {"", "token: t, as-user-extra: {scopes: [a]}", scope.KubeconfigImpersonation},
+		"Insecure":        {"insecure-skip-tls-verify: true", "token: t", scope.KubeconfigInsecure},
+		"Proxy":           {"proxy-url: 'http://169.254.169.254'", "token: t", scope.KubeconfigProxy},
+		"ProxyOfNothing":  {"proxy-url: 'x'", "token: t", scope.KubeconfigProxy},
+		"CaseIsIgnored":   {"", "EXEC: {command: sh}", scope.KubeconfigExec},
+		"TokenWithHeader": {"", `token: "t\r\nHost: x"`, scope.KubeconfigBadCredential},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clean, err := scope.SanitizeKubeconfig(document(test.cluster, test.user), scope.KubeconfigPolicy{})
+			if name == "CaseIsIgnored" && err == nil {
+				require.Nil(t, clean.AuthInfos["remote"].Exec, "a field that the decoder does not know is dropped")
+				return
+			}
+			requireRefused(t, err, test.want)
+		})
+	}
+	clean, err := scope.SanitizeKubeconfig(document("tls-server-name: b", "token: t"), scope.KubeconfigPolicy{})
+	require.NoError(t, err, "the document is otherwise fine")
+	require.Equal(t, "b", clean.Clusters["remote"].TLSServerName)
+}

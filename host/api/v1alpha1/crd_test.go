@@ -34,6 +34,8 @@ spec:
   parameters: {gpu: false, podCIDR: 10.0.0.0/16, none: null, nested: {a: [1, null, "x"]}}
   remotes:
   - {name: workload, owned: true, teardown: Discard, kubeconfigSecret: {name: workload-kubeconfig}}
+  - {name: capi, clusterAPI: {name: workload, namespace: clusters}}
+  - {name: virtual, vcluster: {name: dev, server: "https://dev.vclusters:443"}}
   - {name: inner, within: workload, unreachableGrace: 1.5m, kubeconfigSecret: {name: inner, key: config}}
   root: all
   provisioners:
@@ -130,11 +132,11 @@ func testAccepted(t *testing.T, api client.Client, namespace string) {
 	require.Empty(t, null.Raw, "which the Go type holds as nothing")
 	require.JSONEq(t, `{"a":[1,null,"x"]}`, string(stack.Spec.Parameters["nested"].Raw))
 
-	require.Equal(t, "workload", stack.Spec.Remotes[1].Within)
+	require.Equal(t, "workload", stack.Spec.Remotes[3].Within)
 	require.Equal(t, "value", stack.Spec.Remotes[0].KubeconfigSecret.Key, "the key has a default")
-	require.Equal(t, "Drain", stack.Spec.Remotes[1].Teardown, "so has the teardown")
+	require.Equal(t, "Drain", stack.Spec.Remotes[3].Teardown, "so has the teardown")
 	require.Equal(t, v1alpha1.DefaultUnreachableGrace, stack.Spec.Remotes[0].UnreachableGrace.Duration, "and the grace, as the constant says")
-	require.Equal(t, 90*time.Second, stack.Spec.Remotes[1].UnreachableGrace.Duration)
+	require.Equal(t, 90*time.Second, stack.Spec.Remotes[3].UnreachableGrace.Duration)
 	require.Equal(t, "values.yaml", nodes["metrics"].Application.ValuesFrom[0].Key)
 
 	updated := stack.DeepCopy()
@@ -195,7 +197,11 @@ func testRefusedStacks(t *testing.T, api client.Client, namespace string) {
 		"RemoteChild":   {reason: "the child of a remotecluster exists", body: stack("{name: a, remotecluster: {remote: r, child: b}}") + "  remotes: [{name: r, kubeconfigSecret: {name: s}}]\n", want: "the child of a remotecluster must name one of the provisioners"},
 		"UnknownRemote": {reason: "the remote exists", body: stack("{name: a, remotecluster: {remote: r, child: b}}", "{name: b, module: {ref: m}}"), want: "a remotecluster must name one of the remotes"},
 		"UnknownWithin": {reason: "what a remote is within exists", body: remotes("[{name: r, within: q, kubeconfigSecret: {name: s}}]"), want: "within must name one of the remotes"},
-		"NoSource":      {reason: "a remote has a kubeconfig", body: remotes("[{name: r}]"), want: "a remote must say where its kubeconfig comes from: kubeconfigSecret"},
+		"NoSource":      {reason: "a remote has a kubeconfig", body: remotes("[{name: r}]"), want: "a remote must say where its kubeconfig comes from: exactly one of kubeconfigSecret, clusterAPI and vcluster"},
+		"TwoSources":    {reason: "and only one", body: remotes("[{name: r, kubeconfigSecret: {name: s}, vcluster: {name: v}}]"), want: "exactly one of kubeconfigSecret, clusterAPI and vcluster"},
+		"AllSources":    {reason: "and only one", body: remotes("[{name: r, kubeconfigSecret: {name: s}, clusterAPI: {name: c}, vcluster: {name: v}}]"), want: "exactly one of kubeconfigSecret, clusterAPI and vcluster"},
+		"NoCluster":     {reason: "it has a name", body: remotes("[{name: r, clusterAPI: {name: ''}}]"), want: "spec.remotes[0].clusterAPI.name"},
+		"Server":        {reason: "a credential is not sent in the clear", body: remotes("[{name: r, vcluster: {name: v, server: 'http://v.example'}}]"), want: "spec.remotes[0].vcluster.server"},
 		"TwoRemotes":    {reason: "a remote is declared once", body: remotes("[{name: r, kubeconfigSecret: {name: s}}, {name: r, kubeconfigSecret: {name: t}}]"), want: "spec.remotes[1]: Duplicate value"},
 		"Teardown":      {reason: "policies are known", body: remotes("[{name: r, teardown: Maybe, kubeconfigSecret: {name: s}}]"), want: `supported values: "Drain", "Discard", "Orphan"`},
 		"Grace":         {reason: "a text that is no duration would break the list of all", body: remotes("[{name: r, unreachableGrace: soon, kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},

@@ -87,7 +87,7 @@ type StackSpec struct {
 
 // Remote is another cluster.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigSecret)",message="a remote must say where its kubeconfig comes from: kubeconfigSecret"
+// +kubebuilder:validation:XValidation:rule="[has(self.kubeconfigSecret), has(self.clusterAPI), has(self.vcluster)].filter(given, given).size() == 1",message="a remote must say where its kubeconfig comes from: exactly one of kubeconfigSecret, clusterAPI and vcluster"
 type Remote struct {
 	// Name is what nodes refer to.
 	// +kubebuilder:validation:MaxLength=63
@@ -122,6 +122,50 @@ type Remote struct {
 	// namespace of the same name on that remote.
 	// +optional
 	KubeconfigSecret *SecretKeyReference `json:"kubeconfigSecret,omitempty"`
+	// ClusterAPI names a Cluster of Cluster API, whose kubeconfig is in the Secret
+	// NAME-kubeconfig beside it.
+	// +optional
+	ClusterAPI *ClusterReference `json:"clusterAPI,omitempty"`
+	// VCluster names a virtual cluster of vcluster, whose kubeconfig is in the Secret vc-NAME
+	// beside it.
+	// +optional
+	VCluster *VClusterReference `json:"vcluster,omitempty"`
+}
+
+// ClusterReference names a Cluster of Cluster API.
+type ClusterReference struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=240
+	Name string `json:"name"`
+	// Namespace is that of the Cluster; the Stack's own if empty. Its Secret is read as the
+	// Stack's ServiceAccount, or if within is set with the identity that the Stack has on that
+	// remote, and must be readable to it. If that identity may also get Clusters, a deletion
+	// takes a remote that is silent for a minute, and whose Cluster does not exist any more,
+	// for gone.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// VClusterReference names a virtual cluster of vcluster.
+type VClusterReference struct {
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=240
+	Name string `json:"name"`
+	// Namespace is that of the virtual cluster; the Stack's own if empty. The Secret is read as
+	// that of a clusterAPI remote is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// Server is where the operator reaches the virtual cluster, for instance
+	// https://NAME.NAMESPACE:443. It is needed unless exportKubeConfig.server is set in the
+	// virtual cluster, because its kubeconfig is made for a port-forward then, and says
+	// https://localhost:8443. The kubeconfig must have certificate-authority-data: the
+	// credential goes to nobody else.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https://[^/?#@]+`
+	Server string `json:"server,omitempty"`
 }
 
 // SecretKeyReference names a key of a Secret.

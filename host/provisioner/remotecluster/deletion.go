@@ -29,6 +29,9 @@ const (
 	// EvidenceEnclosing is that the cluster through which the remote is found is gone, and
 	// that the remote does not answer.
 	EvidenceEnclosing Evidence = "Enclosing"
+	// EvidenceVanished is that the remote, which was registered, does not answer, and that
+	// the object that stands for it does not exist any more (see [Witness]).
+	EvidenceVanished Evidence = "Vanished"
 	// EvidenceSilent is that the remote did not answer for longer than its grace.
 	EvidenceSilent Evidence = "Silent"
 )
@@ -64,7 +67,28 @@ func (b *Bracket) silentTooLong(attempts ...attempt) bool {
 	if d == nil || d.Grace <= 0 {
 		return false
 	}
+	if !b.confirmed(attempts...) {
+		return false
+	}
 	now, since := d.Now(), d.Since
+	for _, a := range attempts {
+		if a.asked == nil {
+			continue
+		}
+		if answer := a.asked.LastAnswer(); answer.After(since) {
+			since = answer
+		}
+	}
+	return now.Sub(since) >= d.Grace
+}
+
+// confirmed reports whether all that keeps the remote away is a silence, and one that this
+// process has watched for long enough.
+func (b *Bracket) confirmed(attempts ...attempt) bool {
+	enough := confirmSilence
+	if grace := b.options.Deletion.Grace; grace > 0 {
+		enough = min(grace, enough)
+	}
 	for _, a := range attempts {
 		if provisioner.OutcomeOf(a.err).Class != abi.Yield {
 			return false
@@ -72,14 +96,11 @@ func (b *Bracket) silentTooLong(attempts ...attempt) bool {
 		if a.asked == nil {
 			continue
 		}
-		if answer := a.asked.LastAnswer(); answer.After(since) {
-			since = answer
-		}
-		if silent := a.asked.SilentSince(); !silent.IsZero() && now.Sub(silent) < min(d.Grace, confirmSilence) {
+		if silent := a.asked.SilentSince(); !silent.IsZero() && b.options.Deletion.Now().Sub(silent) < enough {
 			return false
 		}
 	}
-	return now.Sub(since) >= d.Grace
+	return true
 }
 
 // waiting is what a removal waits for when no way to the remote worked. What somebody
@@ -164,6 +185,9 @@ func (b *Bracket) remains(ctx context.Context, found resolution, enclosing scope
 		// Where the remote would be found is gone for good, and what was recorded of the
 		// remote does not answer: nobody can ever reach it again.
 		return b.giveUp(EvidenceEnclosing)
+	}
+	if b.vanished(ctx, stored, attempts...) {
+		return b.giveUp(EvidenceVanished)
 	}
 	if b.silentTooLong(attempts...) {
 		return b.giveUp(EvidenceSilent)
