@@ -19,10 +19,12 @@ import (
 	"github.com/caisson-dev/caisson/host/scope"
 )
 
-// planner gives plan.Build its dependencies.
+// planner gives trees their dependencies.
 type planner struct {
 	dependencies plan.Dependencies
 	cache        *plan.Cache
+	clients      *scope.ClientCache
+	modules      *controller.Modules
 	state        *controller.StateStore
 }
 
@@ -30,20 +32,30 @@ var _ controller.Planner = (*planner)(nil)
 
 // Plan implements controller.Planner.
 func (p *planner) Plan(stack *v1alpha1.Stack, inputs provisioner.InputRecorder) (controller.Tree, error) {
-	d := p.dependencies
-	state := p.state.For(stack)
-	d.Inputs, d.Cache, d.State = inputs, p.cache, state
+	d, state := p.of(stack, inputs)
 	tree, err := plan.Build(stack, d)
 	if err != nil {
 		return nil, err
 	}
+	return keeping(tree, state), nil
+}
+
+// of returns the dependencies of a tree for one pass of an owner, and its state.
+func (p *planner) of(owner *v1alpha1.Stack, inputs provisioner.InputRecorder) (plan.Dependencies, *controller.OwnerState) {
+	d, state := p.dependencies, p.state.For(owner)
+	d.Clients, d.Inputs, d.Cache, d.State = p.clients, inputs, p.cache, state
+	return d, state
+}
+
+// keeping tells the state which nodes there are.
+func keeping(tree *plan.Tree, state *controller.OwnerState) *plan.Tree {
 	nodes := tree.Nodes()
 	paths := make([]string, len(nodes))
 	for i, node := range nodes {
 		paths[i] = node.Path
 	}
 	state.Keep(paths)
-	return tree, nil
+	return tree
 }
 
 // tenants gives the controller clients that act as a ServiceAccount.
@@ -171,9 +183,14 @@ func (l *loader) Load(ctx context.Context, module *v1alpha1.Module, wasm []byte)
 	if err == nil {
 		return loaded, nil
 	}
+	return nil, fmt.Errorf("load module %s: %w", module.Name, loadError(err))
+}
+
+// loadError puts what the sandbox says of a module into the words of its condition.
+func loadError(err error) error {
 	var typed *sandbox.LoadError
 	if errors.As(err, &typed) {
-		return nil, &controller.ModuleError{Reason: v1alpha1.ModuleReasonLoadFailed, Message: typed.Error(), Err: errors.Unwrap(err)}
+		return &controller.ModuleError{Reason: v1alpha1.ModuleReasonLoadFailed, Message: typed.Error(), Err: errors.Unwrap(err)}
 	}
-	return nil, fmt.Errorf("load module %s: %w", module.Name, err)
+	return err
 }

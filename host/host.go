@@ -15,7 +15,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/cd/helm"
@@ -72,18 +71,15 @@ func AddToScheme(s *runtime.Scheme) error {
 // New assembles a host and adds its controllers to a manager. The context is used while
 // it is made: an error means that a part could not be, and names it.
 func New(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if o.Namespace == "" || o.CacheDir == "" {
-		return errors.New("a host needs a namespace of its own and a cache directory")
-	}
-	if o.Metrics == nil {
-		o.Metrics = metrics.Registry
-	}
-	p, err := newParts(ctx, mgr, o)
+	h, err := Embed(ctx, mgr, o)
 	if err != nil {
 		return err
 	}
-	if err := p.add(mgr, o); err != nil {
-		return errors.Join(err, p.box.Close())
+	if err := h.UseObjects(); err != nil {
+		return err
+	}
+	if err := controller.SetupStack(mgr, h.passes, h.parts.driver); err != nil {
+		return errors.Join(fmt.Errorf("set up the stack controller: %w", err), h.parts.box.Close())
 	}
 	return nil
 }
@@ -132,46 +128,26 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options) (*parts, error) 
 	return p, nil
 }
 
-// add gives the parts to controllers, and those to the manager.
-func (p *parts) add(mgr ctrl.Manager, o Options) error {
+// planner makes what all trees of a host have in common.
+func (p *parts) planner(mgr ctrl.Manager, o Options) *planner {
 	modules := controller.NewModules(mgr.GetClient(), p.counters, time.Now)
-	if err := controller.SetupModule(mgr, &controller.ModuleReconciler{
-		Client: mgr.GetClient(), Modules: modules,
-		Source: &source{artifacts: p.artifacts, secrets: p.own},
-		Loader: &loader{box: p.box, limits: o.Limits},
-	}); err != nil {
-		return fmt.Errorf("set up the module controller: %w", err)
+	return &planner{
+		cache: plan.NewCache(0), state: controller.NewStateStore(p.own, o.Namespace), modules: modules,
+		clients: scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs}),
+		dependencies: plan.Dependencies{
+			Driver: p.driver, Catalogue: controller.NewCatalogue(mgr.GetClient()), Modules: modules,
+			Memo: module.NewMemo(memoSize), Events: controller.ModuleEvents(mgr.GetEventRecorder("caisson")), SecretKey: p.key,
+		},
 	}
-	clients := scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs})
-	if err := controller.SetupStack(mgr, p.stacks(mgr, o, clients, modules), p.driver); err != nil {
-		return fmt.Errorf("set up the stack controller: %w", err)
-	}
-	for _, janitor := range []manager.RunnableFunc{clients.Run, p.driver.Run} {
-		if err := mgr.Add(janitor); err != nil {
-			return fmt.Errorf("add what drops idle connections: %w", err)
-		}
-	}
-	if err := mgr.Add(closeAtEnd{driver: p.driver, box: p.box}); err != nil {
-		return fmt.Errorf("add the end of the host: %w", err)
-	}
-	return nil
 }
 
-func (p *parts) stacks(mgr ctrl.Manager, o Options, clients *scope.ClientCache, modules *controller.Modules) *controller.StackReconciler {
-	memo := module.NewMemo(memoSize)
-	state := controller.NewStateStore(p.own, o.Namespace)
-	events := mgr.GetEventRecorder("caisson")
+// passes makes the reconciler of Stacks.
+func (p *parts) passes(mgr ctrl.Manager, o Options, trees *planner) *controller.StackReconciler {
 	return &controller.StackReconciler{
-		Client: mgr.GetClient(), Tenants: tenants{clients}, Memory: memo, Inventory: p.driver, State: state,
-		Events: events, Metrics: p.counters, Wakes: controller.NewWakes(), Index: controller.NewInputIndex(),
+		Client: mgr.GetClient(), Planner: trees, Tenants: tenants{trees.clients}, Memory: trees.dependencies.Memo,
+		Inventory: p.driver, State: trees.state, Events: mgr.GetEventRecorder("caisson"), Metrics: p.counters,
+		Wakes: controller.NewWakes(), Index: controller.NewInputIndex(),
 		DefaultServiceAccount: o.DefaultServiceAccount, Resync: o.Resync,
-		Planner: &planner{
-			cache: plan.NewCache(0), state: state,
-			dependencies: plan.Dependencies{
-				Driver: p.driver, Clients: clients, Catalogue: controller.NewCatalogue(mgr.GetClient()), Modules: modules,
-				Memo: memo, Events: controller.ModuleEvents(events), SecretKey: p.key,
-			},
-		},
 	}
 }
 

@@ -138,7 +138,7 @@ func (r *ModuleReconciler) load(ctx context.Context, object *v1alpha1.Module, di
 	if err != nil {
 		return nil, "", err
 	}
-	manifest, err := manifestOf(loaded)
+	manifest, err := ManifestOf(loaded)
 	if err == nil {
 		err = checkGrant(object, manifest)
 	}
@@ -151,9 +151,10 @@ func (r *ModuleReconciler) load(ctx context.Context, object *v1alpha1.Module, di
 	return manifest, digest, nil
 }
 
-// manifestOf reads the manifest of a loaded module. The section in the file and what
-// the module says of itself must agree, so that what an admin inspected is what runs.
-func manifestOf(loaded LoadedModule) (*abi.Manifest, error) {
+// ManifestOf reads the manifest of a loaded module. The section in the file and what
+// the module says of itself must agree, so that what an admin inspected is what runs. The
+// error is a [*ModuleError].
+func ManifestOf(loaded LoadedModule) (*abi.Manifest, error) {
 	section := loaded.Manifest()
 	if section == nil {
 		return nil, &ModuleError{

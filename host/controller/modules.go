@@ -89,21 +89,39 @@ func (m *Modules) Module(ctx context.Context, namespace, name string) (*module.I
 	if entry == nil {
 		return nil, notReady(object)
 	}
-	grant := grantOf(object)
+	instance, err := m.instance(name, entry, grantOf(object))
+	if err != nil {
+		return nil, err
+	}
+	if l := object.Spec.Limits; l != nil && l.Timeout != nil {
+		instance.Timeout = l.Timeout.Duration
+	}
+	return instance, nil
+}
+
+// Granted returns a module that was put without a Module object, with a grant that the
+// program itself gives. The errors are those of [Modules.Module].
+func (m *Modules) Granted(name string, grant capability.Grant) (*module.Instance, error) {
+	entry := m.entry(name)
+	if entry == nil {
+		return nil, provisioner.UserActionRequired(abi.ReasonModuleNotFound, "module "+name)
+	}
+	return m.instance(name, entry, grant)
+}
+
+// instance is a loaded module for one pass, unless it may not do what it declares, or is
+// being left alone.
+func (m *Modules) instance(name string, entry *loadedEntry, grant capability.Grant) (*module.Instance, error) {
 	if err := capability.Check(&entry.Manifest, grant); err != nil {
 		return nil, provisioner.UserActionRequired(abi.ReasonModuleNotReady, "grant of module "+name).WithCause(err)
 	}
 	if wait := entry.breaker.wait(m.clock()); wait > 0 {
 		return nil, provisioner.Retry(abi.ReasonModuleFaulted, "module "+name+" at "+entry.Digest).WithRetryAfter(wait)
 	}
-	instance := &module.Instance{
+	return &module.Instance{
 		Name: name, Digest: entry.Digest, Manifest: entry.Manifest, Grant: grant,
 		Runtime: &countedRuntime{name: name, entry: entry, modules: m},
-	}
-	if l := object.Spec.Limits; l != nil && l.Timeout != nil {
-		instance.Timeout = l.Timeout.Duration
-	}
-	return instance, nil
+	}, nil
 }
 
 // Put makes a loaded module the one in use and closes the one before.

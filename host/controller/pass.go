@@ -124,7 +124,7 @@ func (r *StackReconciler) takeDown(ctx context.Context, stack *v1alpha1.Stack, i
 	result.retained = retainedOf(result.retained, installed)
 	tree, err := r.plan(ctx, stack, inputs)
 	if err != nil {
-		if len(installed) == 0 {
+		if len(installed) == 0 && !r.native {
 			return result, nil
 		}
 		return result, err

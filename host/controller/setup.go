@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,21 +39,51 @@ type DriverEvents interface {
 // SetupStack wires the Stack controller: its own events, those of recorded inputs, and
 // those of the driver.
 func SetupStack(mgr ctrl.Manager, r *StackReconciler, driver DriverEvents) error {
+	return r.watched(mgr, driver, CaissonObjects).
+		Named("stack").
+		For(&v1alpha1.Stack{}, builder.WithPredicates(stackChanged())).
+		Complete(r)
+}
+
+// Watched says which inputs of passes a controller watches.
+type Watched int
+
+const (
+	// CoreObjects are Secrets and ConfigMaps.
+	CoreObjects Watched = iota
+	// CaissonObjects are those, and Modules and Applications, whose CRDs must be there.
+	CaissonObjects
+)
+
+// SetupObject wires a controller for objects of another kind than Stack, in the same way.
+// No two controllers of a manager may be for kinds of one group and name.
+func SetupObject(mgr ctrl.Manager, r *ObjectReconciler, driver DriverEvents, inputs Watched) error {
+	// Events come to no object in particular; what they are checked against is the kind.
+	passes := *r.Passes
+	passes.Owners = &objectOwner{kind: r.Kind}
+	return passes.watched(mgr, driver, inputs).
+		Named(strings.ToLower(r.Kind.GVK.GroupKind().String())).
+		For(r.Kind.New(), builder.WithPredicates(stackChanged())).
+		Complete(r)
+}
+
+// watched begins a controller with what wakes owners besides their own events.
+func (r *StackReconciler) watched(mgr ctrl.Manager, driver DriverEvents, inputs Watched) *builder.Builder {
 	byInput := func(kind string) handler.EventHandler {
 		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 			return r.stacksWithInput(kind, o)
 		})
 	}
-	return ctrl.NewControllerManagedBy(mgr).
-		Named("stack").
-		For(&v1alpha1.Stack{}, builder.WithPredicates(stackChanged())).
-		Watches(&v1alpha1.Module{}, byInput(inputModule)).
-		Watches(&v1alpha1.Application{}, byInput(inputApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+	b := ctrl.NewControllerManagedBy(mgr).
 		WatchesMetadata(&corev1.Secret{}, byInput(inputSecret)).
 		WatchesMetadata(&corev1.ConfigMap{}, byInput(inputConfigMap)).
 		WatchesRawSource(r.driverSource(driver)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: stackWorkers}).
-		Complete(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: stackWorkers})
+	if inputs == CaissonObjects {
+		b = b.Watches(&v1alpha1.Module{}, byInput(inputModule)).
+			Watches(&v1alpha1.Application{}, byInput(inputApplication), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	}
+	return b
 }
 
 // SetupModule wires the Module controller: its own events, and the faults that calls end

@@ -82,6 +82,9 @@ type StackReconciler struct {
 	PassTimeout time.Duration
 	// Clock is time.Now if nil.
 	Clock func() time.Time
+
+	// native says that trees may make things that no inventory knows of.
+	native bool
 }
 
 // Inventory lists the applications of an owner. The driver is one.

@@ -34,39 +34,54 @@ var _ Modules = ModulesFunc(nil)
 // nowhere below.
 func (b *builder) module(node *v1alpha1.Node) provisioner.Provisioner {
 	leaf := func(purpose removal) provisioner.Provisioner {
-		return module.New(module.Options{
-			Node:     abi.Node{Name: node.Name, Path: b.paths[node.Name]},
-			ID:       b.identity(node.Name),
-			Instance: func(ctx context.Context) (*module.Instance, error) { return b.instance(ctx, node.Module.Ref) },
-			Config: func(ctx context.Context) (json.RawMessage, error) {
+		return b.leaf(node.Name,
+			func(ctx context.Context) (*module.Instance, error) { return b.instance(ctx, node.Module.Ref) },
+			func(ctx context.Context) (json.RawMessage, error) {
 				return b.evaluate.document(ctx, node.Name, purpose)
 			},
-			Driver:    b.deps.Driver,
-			Facts:     b.facts,
-			State:     b.deps.State,
-			Inputs:    b.deps.Inputs,
-			Events:    b.deps.Events,
-			Catalogue: b.deps.Catalogue,
-			Abandoned: b.abandonsModule(node.Name),
-			Memo:      b.deps.Memo,
-			Clock:     b.deps.Now,
-			SecretKey: b.deps.SecretKey,
-		})
+		)
 	}
 	return &twoWay{up: leaf(forProvision), down: leaf(forRemoval)}
 }
 
-// instance finds a module and records it, so that another artifact wakes the Stack.
+// leaf makes a leaf that calls a module, with what the tree's owner has.
+func (b *builder) leaf(name string, instance func(ctx context.Context) (*module.Instance, error),
+	config func(ctx context.Context) (json.RawMessage, error),
+) provisioner.Provisioner {
+	return module.New(module.Options{
+		Node:      abi.Node{Name: name, Path: b.paths[name]},
+		ID:        b.identity(name),
+		Instance:  instance,
+		Config:    config,
+		Driver:    b.deps.Driver,
+		Facts:     b.facts,
+		State:     b.deps.State,
+		Inputs:    b.deps.Inputs,
+		Events:    b.deps.Events,
+		Catalogue: b.deps.Catalogue,
+		Abandoned: b.abandonsModule(name),
+		Memo:      b.deps.Memo,
+		Clock:     b.deps.Now,
+		SecretKey: b.deps.SecretKey,
+	})
+}
+
 func (b *builder) instance(ctx context.Context, ref string) (*module.Instance, error) {
-	input := provisioner.Input{ScopeID: scope.HomeID, Kind: "Module", Name: ref}
-	instance, err := b.deps.Modules.Module(ctx, b.owner.Namespace, ref)
+	return FindModule(ctx, b.deps.Modules, b.owner.Namespace, ref, b.deps.Inputs)
+}
+
+// FindModule finds a module for an owner in a namespace and records it, so that another
+// artifact wakes the owner. Its errors are those of [Modules].
+func FindModule(ctx context.Context, modules Modules, namespace, name string, inputs provisioner.InputRecorder) (*module.Instance, error) {
+	input := provisioner.Input{ScopeID: scope.HomeID, Kind: "Module", Name: name}
+	instance, err := modules.Module(ctx, namespace, name)
 	if err != nil {
 		input.Absent = provisioner.OutcomeOf(err).Headline.Reason == abi.ReasonModuleNotFound
-		b.deps.Inputs.RecordInput(input)
+		inputs.RecordInput(input)
 		return nil, err
 	}
 	input.Version = instance.Digest
-	b.deps.Inputs.RecordInput(input)
+	inputs.RecordInput(input)
 	return instance, nil
 }
 
