@@ -82,7 +82,7 @@ func Rules() []Rule {
 			Packages: []string{"host/scope"}, Ours: []string{"abi"},
 			Others:     []string{clientGo, runtimeClient, apimachinery},
 			TestOurs:   []string{"host/internal/testenv"},
-			TestOthers: []string{kubernetesAPI},
+			TestOthers: []string{kubernetesAPI, logr},
 		},
 		{
 			Packages: []string{"host/provisioner"}, Ours: []string{"abi", "host/scope"}, Others: []string{clientcmdAPI, runtimeClient},
@@ -164,7 +164,7 @@ func Rules() []Rule {
 		{Packages: []string{"host/internal/conditions"}, Ours: []string{"host/api/v1alpha1"}, Others: []string{apimachinery}},
 		{
 			Packages: []string{"host/internal/testenv"},
-			Others:   []string{clientGo, runtimeClient, apimachinery, kubernetesAPI, "k8s.io/apiextensions-apiserver", yaml, testify},
+			Others:   []string{clientGo, runtimeClient, apimachinery, kubernetesAPI, "k8s.io/apiextensions-apiserver", yaml, testify, "golang.org/x/sys"},
 		},
 
 		// Assembly.
