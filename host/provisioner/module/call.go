@@ -43,7 +43,7 @@ func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instanc
 	code, raw, err := instance.Runtime.Call(callCtx, s.Tenant(), input.Operation, envelope, sess.dispatch)
 	sess.close()
 	if err != nil {
-		return nil, p.fault(ctx, instance, input, err)
+		return nil, p.fault(ctx, sess, input, err)
 	}
 	p.options.Memo.succeeded(p.key())
 	return p.answer(ctx, sess, input, code, raw)
@@ -55,13 +55,16 @@ func (p *Provisioner) answer(ctx context.Context, sess *session, input *abi.Inpu
 	if err == nil {
 		err = checkState(input, &output)
 	}
+	if err == nil {
+		err = sess.secrets.checkSecrets(&output)
+	}
 	d := abi.Disposition(code)
 	if !d.Valid() {
-		return nil, p.report(ctx, provisioner.Retry(abi.ReasonModuleBadCode, joinWhy(d.String(), sanitise(output.Why))))
+		return nil, p.report(ctx, provisioner.Retry(abi.ReasonModuleBadCode, joinWhy(d.String(), sess.secrets.redact(sanitise(output.Why)))))
 	}
 	var bad *outputError
 	if errors.As(err, &bad) {
-		return nil, p.report(ctx, provisioner.Retry(bad.reason, bad.why))
+		return nil, p.report(ctx, provisioner.Retry(bad.reason, sess.secrets.redact(bad.why)))
 	}
 	if d != abi.OK && output.Reason == "" {
 		// A verdict without a reason is not believed (DESIGN.md §6).
@@ -84,7 +87,7 @@ const trapsUntilTerminal = 5
 
 // fault maps a fault to an error. A shutdown, or the end of the pass's own time, is no
 // fault of the module.
-func (p *Provisioner) fault(ctx context.Context, instance *Instance, input *abi.Input, err error) error {
+func (p *Provisioner) fault(ctx context.Context, sess *session, input *abi.Input, err error) error {
 	if interrupted := provisioner.Interrupted(ctx); interrupted != nil {
 		return interrupted
 	}
@@ -92,7 +95,7 @@ func (p *Provisioner) fault(ctx context.Context, instance *Instance, input *abi.
 	if errors.As(err, &typed) {
 		return p.report(ctx, typed)
 	}
-	why := sanitise(err.Error())
+	why := sanitise(sess.secrets.redact(err.Error()))
 	var reasoned interface{ Reason() string }
 	if !errors.As(err, &reasoned) && errors.Is(err, context.DeadlineExceeded) {
 		// The guest was not even called: every worker was busy with others all the time.
@@ -103,7 +106,7 @@ func (p *Provisioner) fault(ctx context.Context, instance *Instance, input *abi.
 	}
 	reason := reasoned.Reason()
 	if reason == abi.ReasonModuleTrap {
-		trap := trapID{digest: instance.Digest, generation: input.Owner.Generation, operation: input.Operation, text: trapText(err, why)}
+		trap := trapID{digest: sess.instance.Digest, generation: input.Owner.Generation, operation: input.Operation, text: trapText(err, why)}
 		if p.options.Memo.trapped(p.key(), trap) >= trapsUntilTerminal {
 			return p.report(ctx, provisioner.Terminal(reason, why))
 		}

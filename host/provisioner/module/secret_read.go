@@ -74,6 +74,7 @@ func secretRead(ctx context.Context, s *session, r *abi.SecretReadRequest) (*abi
 func (s *session) handOut(r *abi.SecretReadRequest, value []byte) (*abi.SecretReadResult, *abi.CallError) {
 	result := &abi.SecretReadResult{Digest: s.digest(value)}
 	if r.Raw {
+		s.secrets.shown(value)
 		result.Value = value
 		return result, nil
 	}

@@ -36,6 +36,8 @@ var (
 type secretStore struct {
 	mu      sync.Mutex
 	secrets map[string]keptSecret
+	// raw are the values that the module got to see, as they are and in base64.
+	raw []string
 }
 
 type keptSecret struct {
