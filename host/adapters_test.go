@@ -203,6 +203,30 @@ func TestDigestKeyFailures(t *testing.T) {
 	require.ErrorIs(t, err, away)
 }
 
+// Of two replicas that start at once one makes the key, and a restart writes nothing.
+func TestDigestKeyOfReplicas(t *testing.T) {
+	base, writes := newClient(t), 0
+	var theirs []byte
+	c := interceptor.NewClient(base, interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			writes++
+			if theirs == nil {
+				var err error
+				theirs, err = digestKey(ctx, base, namespace)
+				require.NoError(t, err)
+			}
+			return w.Create(ctx, o, opts...)
+		},
+	})
+	ours, err := digestKey(t.Context(), c, namespace)
+	require.NoError(t, err)
+	require.Equal(t, theirs, ours, "whoever was quicker")
+	again, err := digestKey(t.Context(), c, namespace)
+	require.NoError(t, err)
+	require.Equal(t, ours, again)
+	require.Equal(t, 1, writes)
+}
+
 func TestNewNeedsItsOwnPlace(t *testing.T) {
 	for _, o := range []Options{{}, {Namespace: namespace}, {CacheDir: t.TempDir()}} {
 		require.ErrorContains(t, New(t.Context(), nil, o), "namespace of its own and a cache directory")

@@ -40,7 +40,7 @@ type Reference struct {
 // an [*Error] of kind [InvalidReference].
 func ParseReference(s string) (Reference, error) {
 	fail := func(detail, remedy string) (Reference, error) {
-		return Reference{}, &Error{Kind: InvalidReference, Op: "parse", Object: strconv.Quote(oneLine(s)), Detail: detail, Remedy: remedy}
+		return Reference{}, &Error{Kind: InvalidReference, Op: "parse", Object: strconv.Quote(oneLine(withoutCredentials(s))), Detail: detail, Remedy: remedy}
 	}
 	const example = "write it like ghcr.io/acme/cilium:1.2.3"
 	if len(s) > referenceLimit {
@@ -75,6 +75,31 @@ func ParseReference(s string) (Reference, error) {
 		return fail("it has neither a tag nor a digest", example)
 	}
 	return ref, nil
+}
+
+// withoutCredentials replaces what somebody has put in front of the host, because errors
+// are shown to users. A reference cannot hold credentials; a pull secret can.
+func withoutCredentials(s string) string {
+	prefix, rest, found := strings.Cut(s, "://")
+	if !found {
+		prefix, rest = "", s
+	}
+	head, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndex(head, "@")
+	if found && at < 0 {
+		// A password may hold slashes.
+		at = strings.LastIndex(rest, "@")
+		if strings.HasPrefix(rest[at+1:], "sha256:") {
+			at = -1
+		}
+	}
+	if at < 0 {
+		return s
+	}
+	if found {
+		prefix += "://"
+	}
+	return prefix + "[credentials]" + rest[at:]
 }
 
 // Host is the registry's host, with its port if it was given.

@@ -6,7 +6,8 @@ import "time"
 const (
 	// StackFinalizer keeps a Stack until everything that it made is gone.
 	StackFinalizer = "caisson.dev/stack"
-	// RetryAnnotation wakes a parked Stack when its value changes.
+	// RetryAnnotation wakes a parked Stack when its value changes. Another value that is not
+	// empty also makes modules forget what they keep until a retry is asked for.
 	RetryAnnotation = "caisson.dev/retry"
 	// GoneAnnotation is a human's word that remotes are gone for good: the names of declared
 	// remotes, separated by commas. It counts while the Stack is being deleted only, where
