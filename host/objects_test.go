@@ -178,3 +178,32 @@ func (r *rig) awaitModule(t *testing.T, name, want string) string {
 	})
 	return message
 }
+
+// empower lets the builder of a namespace do everything there.
+func (r *rig) empower(t *testing.T, namespace string) {
+	t.Helper()
+	role := &rbacv1.Role{}
+	require.NoError(t, r.admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "builder"}, role))
+	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}
+	require.NoError(t, r.admin.Update(t.Context(), role))
+}
+
+// catalogueEntry creates an entry with one version.
+func (r *rig) catalogueEntry(t *testing.T, name, repo, chart string) {
+	t.Helper()
+	r.create(t, &v1alpha1.Application{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ApplicationSpec{Versions: []v1alpha1.ApplicationVersion{{Version: "1.0.0", Repo: repo, Chart: chart}}},
+	})
+}
+
+// applicationStack is one application of the catalogue, in the Stack's own namespace, with
+// values out of a Secret.
+func applicationStack(namespace, ref string) string {
+	return `
+serviceAccountName: builder
+root: web
+provisioners:
+  - {name: web, application: {ref: ` + ref + `, version: 1.0.0, namespace: ` + namespace + `, valuesFrom: [{kind: Secret, name: values}]}}
+`
+}

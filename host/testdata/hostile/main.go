@@ -6,6 +6,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -35,6 +37,9 @@ func inputOffset() uint64
 
 //go:wasmimport extism:host/env output_set
 func outputSet(offset, size uint64)
+
+//go:wasmimport extism:host/env error_set
+func errorSet(offset uint64)
 
 //go:wasmimport extism:host/user secret_read
 func secretRead(request uint64) uint64
@@ -95,6 +100,10 @@ func provision() int32 {
 		return answer(0, `this is no JSON`)
 	case told("facts"):
 		return answer(0, `{"facts":{"net":{"n":9007199254740993,"id":null,"a":1},"none":null}}`)
+	case told("patient"):
+		return patient(input)
+	case told("tells"):
+		return tell()
 	case told("undeclared"):
 		return answer(3, `{"reason":"not_declared","why":"password=hunter2"}`)
 	case told("secret"):
@@ -104,6 +113,55 @@ func provision() int32 {
 		return answer(3, `{"reason":"secret_missing","why":"password=hunter2"}`)
 	}
 	return answer(0, `{}`)
+}
+
+// patient counts how often it was called, in both kinds of state that the host drops, and
+// gives up for good after three calls without a retry that was asked for.
+func patient(input string) int32 {
+	generation, sticky := number(input, "generationState"), number(input, "stickyState")
+	facts := func() string {
+		return `"facts":{"generation":` + strconv.Itoa(generation) + `,"sticky":` + strconv.Itoa(sticky) + `}`
+	}
+	if sticky >= 3 {
+		return answer(4, `{"reason":"told_to",`+facts()+`}`)
+	}
+	generation++
+	sticky++
+	return answer(3, `{"reason":"told_to",`+facts()+`,"generationState":`+strconv.Itoa(generation)+`,"stickyState":`+strconv.Itoa(sticky)+`}`)
+}
+
+// number reads a field of the envelope that is one digit; 0 if it is absent.
+func number(input, field string) int {
+	_, rest, found := strings.Cut(input, `"`+field+`":`)
+	if !found {
+		return 0
+	}
+	return int(rest[0] - '0')
+}
+
+// tell puts a secret that it may see wherever a module can put something.
+func tell() int32 {
+	response := string(read(secretRead(write(`{"scope":"home","name":"token","key":"key","raw":true}`))))
+	_, rest, found := strings.Cut(response, `"value":"`)
+	if !found {
+		return answer(3, `{"reason":"secret_missing"}`)
+	}
+	encoded, _, _ := strings.Cut(rest, `"`)
+	value, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return answer(3, `{"reason":"told_to"}`)
+	}
+	text := write("failed over " + string(value))
+	errorSet(text)
+	switch value[len(value)-1] {
+	case '1':
+		panic("failed over " + string(value))
+	case '2':
+		return answer(3, `{"reason":"`+string(value)+`","why":"failed over `+string(value)+` and `+encoded+`"}`)
+	case '3':
+		return answer(0, `{"facts":{"fact":{"`+string(value)+`":"`+string(value)+`"}}}`)
+	}
+	return answer(9, string(value))
 }
 
 //go:wasmexport deprovision
