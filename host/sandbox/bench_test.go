@@ -15,48 +15,107 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
-// envelope is an input of 4 KB for the Go guest, which makes as many host calls.
-func envelope(b *testing.B, calls int) []byte {
+// envelope is an input of some size for the Go guest, which makes as many host calls.
+func envelope(b *testing.B, size, calls int) []byte {
 	b.Helper()
 	extra := map[string]any{}
-	for i := range 60 {
+	input := func() []byte {
+		raw, err := json.Marshal(map[string]any{"do": "", "calls": calls, "extra": extra})
+		require.NoError(b, err)
+		return raw
+	}
+	for i := 0; len(input()) < size-80; i++ {
 		extra[fmt.Sprintf("key-%02d", i)] = map[string]any{"name": fmt.Sprintf("value-%02d", i), "replicas": i, "on": true}
 	}
-	input, err := json.Marshal(map[string]any{"do": "", "calls": calls, "extra": extra})
-	require.NoError(b, err)
-	return append(input, bytes.Repeat([]byte(" "), max(0, 4096-len(input)))...)
+	return append(input(), bytes.Repeat([]byte(" "), max(0, size-len(input())))...)
 }
 
-// BenchmarkCallGo is one call of a std Go guest: 4 KB in, three host calls, a fresh
-// instance.
+// bothWays runs a benchmark with an instance whose state is put back, and with an
+// instance for each call.
+func bothWays(b *testing.B, wasm []byte, run func(b *testing.B, m *sandbox.Module)) {
+	b.Helper()
+	for _, fresh := range []bool{false, true} {
+		name := "restored"
+		if fresh {
+			name = "fresh"
+		}
+		b.Run(name, func(b *testing.B) {
+			s := open(b, sandbox.Options{Worker: []string{realWorker(b)}})
+			m := load(b, s, wasm, sandbox.Limits{})
+			if fresh {
+				sandbox.ServeFresh(m)
+				sandbox.KillWorkers(b, s)
+			}
+			run(b, m)
+			b.StopTimer()
+			b.ReportMetric(residentMiB(b, s), "worker-MiB")
+		})
+	}
+}
+
+// BenchmarkCallGo is one call of a std Go guest that decodes its input with
+// encoding/json.
 func BenchmarkCallGo(b *testing.B) {
-	s := open(b, sandbox.Options{Worker: []string{realWorker(b)}})
-	m := load(b, s, goGuest(b), sandbox.Limits{})
-	input := envelope(b, 3)
-	b.ReportMetric(float64(len(input)), "input-bytes")
-	for b.Loop() {
-		code, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap)
-		if err != nil || code != 0 {
-			b.Fatal(code, err)
+	for _, size := range []int{1, 4, 64} {
+		for _, calls := range []int{0, 3, 30} {
+			b.Run(fmt.Sprintf("%dKB/%dcalls", size, calls), func(b *testing.B) {
+				input := envelope(b, size<<10, calls)
+				bothWays(b, goGuest(b), func(b *testing.B, m *sandbox.Module) {
+					b.Helper()
+					for b.Loop() {
+						code, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap)
+						if err != nil || code != 0 {
+							b.Fatal(code, err)
+						}
+					}
+				})
+			})
 		}
 	}
-	b.StopTimer()
-	b.ReportMetric(residentMiB(b, s), "worker-MiB")
 }
 
-// BenchmarkCallSmall is the same for a guest of a few hundred bytes: what is left is
-// the price of the process boundary.
-func BenchmarkCallSmall(b *testing.B) {
-	s := open(b, sandbox.Options{Worker: []string{realWorker(b)}})
-	m := load(b, s, wasmtest.Asks("kube_get", 3), sandbox.Limits{})
-	input := envelope(b, 3)
-	for b.Loop() {
-		if _, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap); err != nil {
-			b.Fatal(err)
-		}
+// BenchmarkEchoGo moves bytes into a std Go guest and out again: what the Extism
+// interface costs.
+func BenchmarkEchoGo(b *testing.B) {
+	for _, size := range []int{1, 4, 16, 64} {
+		b.Run(fmt.Sprintf("%dKB", size), func(b *testing.B) {
+			input := bytes.Repeat([]byte("x"), size<<10)
+			b.SetBytes(int64(size << 10))
+			bothWays(b, goGuest(b), func(b *testing.B, m *sandbox.Module) {
+				b.Helper()
+				for b.Loop() {
+					_, out, err := m.Call(b.Context(), "tenant", "deprovision", input, nil)
+					if err != nil || len(out) != len(input) {
+						b.Fatal(len(out), err)
+					}
+				}
+			})
+		})
 	}
-	b.StopTimer()
-	b.ReportMetric(residentMiB(b, s), "worker-MiB")
+}
+
+// BenchmarkCallSmall is a guest of a few hundred bytes: what is left is the price of the
+// process boundary.
+func BenchmarkCallSmall(b *testing.B) {
+	for _, calls := range []int{0, 3, 30} {
+		b.Run(fmt.Sprintf("%dcalls", calls), func(b *testing.B) {
+			input := bytes.Repeat([]byte("x"), 4<<10)
+			bothWays(b, wasmtest.Asks("kube_get", calls), func(b *testing.B, m *sandbox.Module) {
+				b.Helper()
+				for b.Loop() {
+					if _, _, err := m.Call(b.Context(), "tenant", "provision", input, answerConfigMap); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkRestore is putting back what one call has changed, without the call.
+func BenchmarkRestore(b *testing.B) {
+	b.Run("Go", func(b *testing.B) { sandbox.TimeSettle(b, goGuest(b), envelope(b, 4<<10, 0)) })
+	b.Run("Small", func(b *testing.B) { sandbox.TimeSettle(b, wasmtest.Leavers()["data"], nil) })
 }
 
 // residentMiB is the resident memory of the only worker.

@@ -22,6 +22,9 @@
 // call failed, the next call gets an instance made for it. [Stats] tells how often either
 // happened. A worker serves one tenant besides.
 //
+// Native code is kept on disk between runs. It is compiled by a worker that does nothing
+// else and is sealed by the parent (native.go); what does not match its seal is not run.
+//
 // The functions of Extism that guests call once for each word are Wasm of our own
 // (kernel.go), the others are Go. Host functions run in the parent, in the goroutine that
 // called [Module.Call].

@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"io"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,7 +42,7 @@ func WorkersAtWork(s *Sandbox) int {
 }
 
 // Compiled reports whether the cache has native code of the module.
-func Compiled(m *Module) bool { return m.compiled() }
+func Compiled(m *Module) bool { return m.native.verify() == nil }
 
 // PIDs lists the process identifiers of the workers.
 func PIDs(s *Sandbox) []int {
@@ -59,3 +62,29 @@ func ServeFresh(m *Module) { m.inspected.FreshReason = "a test asks for it" }
 
 // TracksPages reports whether written pages can be found here.
 func TracksPages() bool { return newPageTracker() != nil }
+
+// TimeSettle times what a worker does after each call, in this process and with
+// copied images as well, so that the two can be compared.
+func TimeSettle(b *testing.B, wasm, input []byte) {
+	b.Helper()
+	for name, tracker := range map[string]*pageTracker{"tracked": newPageTracker(), "copied": nil} {
+		b.Run(name, func(b *testing.B) {
+			s := setup{CacheDir: b.TempDir(), MemoryBytes: 128 * mib, ImageBytes: maxImageBytes, ArenaBytes: mib, OutputBytes: mib, HostCallBytes: mib, LogLines: 1, LogBytes: kib}
+			g, err := compileGuest(b.Context(), wasm, s, tracker, nil)
+			require.NoError(b, err)
+			defer g.runtime.Close(b.Context())
+			var times []time.Duration
+			for b.Loop() {
+				r := g.serve(b.Context(), 1, "provision", input, newLogSink(io.Discard, 1, 1, kib))
+				require.Nil(b, r.fault)
+				require.NotNil(b, g.kept)
+				began := time.Now()
+				g.settle(b.Context())
+				times = append(times, time.Since(began))
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "median-restore-ns")
+			g.discard(b.Context())
+		})
+	}
+}

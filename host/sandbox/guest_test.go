@@ -22,6 +22,7 @@ func testGuest(tb testing.TB, wasm []byte, s setup) *guest {
 		s.CacheDir = tb.TempDir()
 	}
 	s.MemoryBytes = max(s.MemoryBytes, mib)
+	s.ImageBytes = s.MemoryBytes
 	g, err := compileGuest(context.Background(), wasm, s, newPageTracker(), func(_ *call, name string, request []byte) []byte {
 		return append([]byte(name+": "), request...)
 	})

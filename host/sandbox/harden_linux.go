@@ -28,7 +28,7 @@ func harden(s setup) error {
 		resource int
 		value    uint64
 	}{
-		{"address space", unix.RLIMIT_AS, mapped + uint64(s.MemoryBytes) + uint64(s.ArenaBytes) + maxImageBytes + uint64(s.NativeBytes)},
+		{"address space", unix.RLIMIT_AS, mapped + uint64(s.MemoryBytes) + uint64(s.ArenaBytes) + uint64(s.ImageBytes) + uint64(s.NativeBytes)},
 		{"core size", unix.RLIMIT_CORE, 0},
 		{"open files", unix.RLIMIT_NOFILE, workerFiles},
 	}

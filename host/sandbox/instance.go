@@ -78,7 +78,7 @@ func (g *guest) keep(ctx context.Context, c *call) *guestFault {
 	}
 	var s *snapshot
 	if g.freshReason == "" {
-		if s, err = takeSnapshot(instance, memory, g.globals, g.tracker); err != nil {
+		if s, err = takeSnapshot(instance, memory, g.globals, g.setup.ImageBytes, g.tracker); err != nil {
 			g.freshReason = err.Error()
 		}
 	}

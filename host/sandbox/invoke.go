@@ -53,13 +53,23 @@ func (m *Module) call(ctx context.Context, l lane, export string, input []byte, 
 	}
 	ctx, cancel := m.sandbox.withLife(ctx)
 	defer cancel()
-	for attempt := 0; ; attempt++ {
+	recompiled, stale := false, false
+	for {
 		c := &conversation{lane: l, export: export, host: host}
 		code, output, err := c.run(ctx, input)
-		if errors.Is(err, errStale) && attempt == 0 {
-			continue
+		switch {
+		case errors.Is(err, errStale) && !stale:
+			stale = true
+		case errors.Is(err, errUnsealed) && !recompiled:
+			// Somebody has tidied the cache, or worse. The slot has been given back, so that
+			// the compiler can have it.
+			recompiled = true
+			if err := m.recompile(ctx); err != nil {
+				return 0, nil, err
+			}
+		default:
+			return code, output, err
 		}
-		return code, output, err
 	}
 }
 
@@ -104,14 +114,14 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 		m.sandbox.pool.release(c.lane, p)
 	}()
 	if !idle {
-		wasm, err := m.bytes()
-		if err != nil {
-			if m.isClosed() {
-				err = ErrClosed
-			}
+		if err := m.native.verify(); err != nil {
 			return 0, nil, err
 		}
-		if p, err = m.start(ctx, wasm); err != nil {
+		wasm, err := m.bytes()
+		if err != nil {
+			return 0, nil, err
+		}
+		if p, err = m.start(ctx, m.setup(), wasm); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ type Module struct {
 	file   *os.File
 	size   int
 	closed atomic.Bool
+	native *nativeCode
 }
 
 // Digest returns "sha256:" and the hexadecimal digest of the module's bytes.
@@ -83,6 +85,7 @@ func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 		return nil, err
 	}
 	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, size: len(wasm)}
+	m.native = &nativeCode{dir: m.dir(), digest: m.digest, key: s.sealKey, verified: map[string]string{}}
 	if m.file, err = m.store(wasm); err != nil {
 		return nil, err
 	}
@@ -147,10 +150,22 @@ func writeAtomically(name string, content []byte) error {
 	return nil
 }
 
+// recompile compiles the module again, if that is still needed.
+func (m *Module) recompile(ctx context.Context) error {
+	wasm, err := m.bytes()
+	if err != nil {
+		return err
+	}
+	return m.sandbox.compileOnce(ctx, m, wasm)
+}
+
 // bytes reads the module back and proves that it is still the same.
 func (m *Module) bytes() ([]byte, error) {
 	wasm := make([]byte, m.size)
 	if _, err := io.ReadFull(io.NewSectionReader(m.file, 0, int64(m.size)), wasm); err != nil {
+		if m.isClosed() {
+			return nil, ErrClosed
+		}
 		return nil, fmt.Errorf("read the module back: %w", err)
 	}
 	if digestOf(wasm) != m.digest {
@@ -159,14 +174,22 @@ func (m *Module) bytes() ([]byte, error) {
 	return wasm, nil
 }
 
-// setup is what the module's workers are told.
+// setup is what the workers are told in which the module runs.
 func (m *Module) setup() setup {
 	l := m.limits
 	return setup{
 		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
 		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
-		LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
+		ImageBytes: min(maxImageBytes, l.MemoryBytes), LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
 	}
+}
+
+// compilerSetup is what the worker is told that only compiles: there is no call, so the
+// compiler does not get the address space of one.
+func (m *Module) compilerSetup() setup {
+	s := m.setup()
+	s.ArenaBytes, s.ImageBytes = 1, 0
+	return s
 }
 
 // compileOnce fills the cache, unless it is full already or somebody is at it.
@@ -193,31 +216,35 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error
 		delete(s.compiling, m.digest)
 		s.mu.Unlock()
 	}()
-	if m.compiled() {
+	broken := m.native.verify()
+	if broken == nil {
 		return nil
+	}
+	discarded, err := m.native.discard()
+	if err != nil {
+		return err
+	}
+	if discarded {
+		s.counters.discarded.Add(1)
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "native code in the cache is compiled again",
+			slog.String("module", m.digest), slog.String("reason", broken.Error()))
 	}
 	if _, err := s.pool.acquire(ctx, lane{}); err != nil {
 		return err
 	}
 	defer s.pool.release(lane{}, nil)
-	p, err := m.start(ctx, wasm)
+	p, err := m.start(ctx, m.compilerSetup(), wasm)
 	if err != nil {
 		return m.loadError(err)
 	}
 	p.bury(0)
-	return nil
-}
-
-// compiled reports whether there is native code of the module. Should it be of another
-// version of the compiler, the next worker compiles for itself.
-func (m *Module) compiled() bool {
-	names, err := filepath.Glob(filepath.Join(m.dir(), "wazero-*", "*"))
-	return err == nil && slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".tmp") })
+	s.counters.compilations.Add(1)
+	return m.native.seal()
 }
 
 // start starts a worker and has it load the module, within the compile timeout. The
 // caller holds a slot. The errors are a [*LoadError], a [*Fault] and those of launch.
-func (m *Module) start(ctx context.Context, wasm []byte) (*process, error) {
+func (m *Module) start(ctx context.Context, s setup, wasm []byte) (*process, error) {
 	p, err := m.sandbox.launch(ctx, m.limits)
 	if err != nil {
 		return nil, err
@@ -225,7 +252,7 @@ func (m *Module) start(ctx context.Context, wasm []byte) (*process, error) {
 	loadCtx, cancel := context.WithTimeout(ctx, m.limits.CompileTimeout)
 	defer cancel()
 	began := time.Now()
-	err = p.under(loadCtx, func() error { return p.prepare(m.setup(), wasm) })
+	err = p.under(loadCtx, func() error { return p.prepare(s, wasm) })
 	if err == nil {
 		return p, nil
 	}

@@ -56,6 +56,8 @@ type setup struct {
 	HostCallBytes int   `json:"hostCallBytes"`
 	LogLines      int   `json:"logLines"`
 	LogBytes      int   `json:"logBytes"`
+	// ImageBytes is how large a memory may be of which an image is kept.
+	ImageBytes int64 `json:"imageBytes"`
 	// LogLevel is what get_log_level answers.
 	LogLevel logLevel `json:"logLevel"`
 	// Fresh says why every call gets an instance of its own. Empty means that the state of

@@ -40,7 +40,8 @@ type Options struct {
 	Worker []string
 	// CacheDir is where native code is kept between runs, in a subdirectory that only
 	// this user may enter. Empty means a temporary directory that Close removes. Native
-	// code out of it is run: nobody else may write there.
+	// code out of it is run: nobody else may write there, and what is not what this
+	// installation has put there is compiled again.
 	CacheDir string
 	// Limits are those of modules for which [Sandbox.Load] is not told otherwise.
 	Limits Limits
@@ -60,6 +61,7 @@ type Options struct {
 type Sandbox struct {
 	command      []string
 	cacheDir     string
+	sealKey      []byte
 	temporary    bool
 	limits       Limits
 	startTimeout time.Duration
@@ -99,8 +101,12 @@ func New(o Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, err := sealKey(cacheDir)
+	if err != nil {
+		return nil, err
+	}
 	s := &Sandbox{
-		command: command, cacheDir: cacheDir, temporary: o.CacheDir == "", limits: limits,
+		command: command, cacheDir: cacheDir, sealKey: key, temporary: o.CacheDir == "", limits: limits,
 		startTimeout: first(o.StartTimeout, defaultStartTimeout),
 		logger:       o.Logger, level: levelOf(o.Logger),
 		spawner:   newSpawner(),
@@ -220,8 +226,8 @@ func openCache(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("look at the cache: %w", err)
 	}
-	if !info.IsDir() || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the cache %s must be a directory that only this user may enter, its mode is %s", private, info.Mode())
+	if !info.IsDir() || !ours(info) || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("the cache %s must be a directory that belongs to this user and that only this user may enter, its mode is %s", private, info.Mode())
 	}
 	return private, nil
 }

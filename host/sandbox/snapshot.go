@@ -70,8 +70,9 @@ type savedGlobal struct {
 var errNotRestorable = errors.New("the state cannot be restored")
 
 // takeSnapshot remembers the state of an instance, whose mutable globals are exported
-// under the given names. After an error the instance must not be used.
-func takeSnapshot(instance api.Module, memory *guestMemory, globals []string, t *pageTracker) (*snapshot, error) {
+// under the given names. The image of its memory has limit bytes at most. After an error
+// the instance must not be used.
+func takeSnapshot(instance api.Module, memory *guestMemory, globals []string, limit int64, t *pageTracker) (*snapshot, error) {
 	s := &snapshot{memory: memory, linear: instance.Memory()}
 	for _, name := range globals {
 		global, ok := instance.ExportedGlobal(name).(api.MutableGlobal)
@@ -84,8 +85,8 @@ func takeSnapshot(instance api.Module, memory *guestMemory, globals []string, t 
 		return s, nil
 	}
 	s.size = uint64(s.linear.Size())
-	if s.size > maxImageBytes {
-		return nil, fmt.Errorf("%w: the memory has %d bytes after it was initialised, the limit is %d", errNotRestorable, s.size, maxImageBytes)
+	if s.size > uint64(limit) {
+		return nil, fmt.Errorf("%w: the memory has %d bytes after it was initialised, the limit is %d", errNotRestorable, s.size, limit)
 	}
 	if s.size == 0 {
 		return s, nil
