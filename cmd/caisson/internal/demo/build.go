@@ -50,6 +50,12 @@ func (d *demo) wasm(module string) string { return filepath.Join(d.bin, "modules
 
 // command runs a program in the source tree. Its output is shown only if it fails.
 func (d *demo) command(ctx context.Context, program string, args ...string) error {
+	_, err := d.answer(ctx, program, args...)
+	return err
+}
+
+// answer runs a program in the source tree and returns what it says.
+func (d *demo) answer(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = d.Root
 	// A go command that is killed leaves its compilers running; one that is interrupted
@@ -58,10 +64,10 @@ func (d *demo) command(ctx context.Context, program string, args ...string) erro
 	cmd.WaitDelay = interruptGrace
 	out, err := cmd.CombinedOutput()
 	if err == nil {
-		return nil
+		return string(out), nil
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
-	return fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(program), strings.Join(args, " "), err, strings.TrimSpace(string(out)))
 }

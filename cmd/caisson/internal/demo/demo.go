@@ -163,7 +163,7 @@ func (d *demo) lookAround() {
 	for _, line := range []string{
 		"export KUBECONFIG=" + d.home.kubeconfig,
 		"bin/caisson stack tree platform -n platform --watch",
-		"bin/caisson stack tree platform -n platform -o yaml",
+		"bin/caisson stack explain platform -n platform",
 		"KUBECONFIG=" + d.workload.kubeconfig + " kubectl get deployments -A      # if you have kubectl",
 		"tail -f " + filepath.Join(dir, "logs", "operator.log"),
 	} {

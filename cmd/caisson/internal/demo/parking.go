@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +63,26 @@ func (d *demo) park(ctx context.Context) error {
 			}
 		}
 	}
+	if err := d.explain(ctx); err != nil {
+		return err
+	}
 	return d.quiesce(ctx)
+}
+
+// explain shows what the CLI says of the parked Stack, which has to name what is missing.
+func (d *demo) explain(ctx context.Context) error {
+	d.show.sayf("caisson stack explain says:")
+	text, err := d.answer(ctx, d.Self, "stack", "explain", stackName, "-n", stackNamespace, "--kubeconfig", d.home.kubeconfig)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(text) {
+		d.show.line("    " + strings.TrimRight(line, "\n"))
+	}
+	if want := "Create the Secret " + cloudConfig().Name + " in namespace " + stackNamespace; !strings.Contains(text, want) {
+		return fmt.Errorf("the explanation does not say %q", want)
+	}
+	return nil
 }
 
 // stayParked shows that nothing at all is done for a parked Stack.

@@ -2,7 +2,10 @@ package demo
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,8 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/explain"
 	"github.com/caisson-dev/caisson/cmd/caisson/internal/follow"
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree"
+	"github.com/caisson-dev/caisson/cmd/caisson/internal/tree/treetest"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
+	"github.com/caisson-dev/caisson/host/scope"
 )
 
 // playParking gives the Stack a status in which storage asks for its Secret, and what else
@@ -81,6 +88,34 @@ func TestPark(t *testing.T) {
 			require.ErrorContains(t, err, tc.want, tc.reason)
 		})
 	}
+}
+
+// playExplain says what caisson says of the Stack that waits for its Secret; of a cluster
+// whose kubeconfig is called other, that nothing is known to be missing.
+func playExplain(args []string) int {
+	for _, s := range treetest.Life() {
+		if s.Name != "secret" {
+			continue
+		}
+		if filepath.Base(args[len(args)-1]) != "other" {
+			s.Stack.Status.Inputs = []v1alpha1.InputRecord{{Scope: scope.HomeID, Kind: "Secret", Namespace: stackNamespace, Name: "cloud-config", Absent: true}}
+		}
+		for _, line := range explain.Lines(explain.Of(explain.Cluster{Stack: s.Stack}, time.Now()), tree.Style{}) {
+			_, _ = fmt.Fprintln(os.Stdout, line)
+		}
+	}
+	return 0
+}
+
+// What the demo shows has to name the Secret; an explanation that does not is a failure.
+func TestExplain(t *testing.T) {
+	d, out := lit(t)
+	require.NoError(t, d.explain(t.Context()))
+	require.Contains(t, out.String(), "      to do     Create the Secret cloud-config in namespace platform. ")
+	d.home.kubeconfig = filepath.Join(t.TempDir(), "other")
+	require.EqualError(t, d.explain(t.Context()), `the explanation does not say "Create the Secret cloud-config in namespace platform"`)
+	d.Self = "/does/not/exist"
+	require.ErrorContains(t, d.explain(t.Context()), "exist stack explain platform -n platform")
 }
 
 func TestRenewals(t *testing.T) {

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 // play is a control plane that only writes its kubeconfig, or a server that only answers,
 // until it is told to end.
 func play(args []string) int {
+	if strings.HasPrefix(strings.Join(args, " "), "stack explain ") {
+		return playExplain(args)
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)
 	for _, arg := range args {
