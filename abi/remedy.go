@@ -58,6 +58,7 @@ func HostRemedies() []Remedy {
 		{ReasonInvalidConfig, RevivedBySpec, "Correct the configuration of the node in the spec, or what it takes values from."},
 		{ReasonFactsMissing, RevivedByTime, "It goes on when the node that publishes the fact does; if none does, correct the expression."},
 		{ReasonAwaitingDependency, RevivedByTime, "It goes on when what it depends on is there."},
+		{ReasonAwaitingReferences, RevivedByTime, "It goes on when the other objects let go; look at what still refers to it."},
 		{ReasonServiceAccountMissing, RevivedBySpec, "Set spec.serviceAccountName to a ServiceAccount in the namespace of the Stack."},
 		{ReasonForbidden, RevivedByRetry, "Grant what is lacking; the operator's log names it."},
 		{ReasonNotGranted, RevivedByModule, "An admin has to extend spec.grant of the Module."},

@@ -55,9 +55,10 @@ func TestRemediesAgreeWithTheSentences(t *testing.T) {
 		" yet.":                  {reason: "it is to come", allowed: []abi.Revival{abi.RevivedByTime}},
 		"correct the spec":       {reason: "the spec is what is wrong", allowed: []abi.Revival{abi.RevivedBySpec}},
 		"see its own conditions": {reason: "it is the Module's", allowed: []abi.Revival{abi.RevivedByModule}},
-		"grant it":               {reason: "permissions are not watched", allowed: []abi.Revival{abi.RevivedByRetry}},
+		"grant it, and then set the annotation caisson.dev/retry": {reason: "permissions are not watched", allowed: []abi.Revival{abi.RevivedByRetry}},
 		"publish it":             {reason: "repositories are not watched", allowed: []abi.Revival{abi.RevivedByRetry}},
 		"does not exist; create": {reason: "it is an input", allowed: []abi.Revival{abi.RevivedByInput, abi.RevivedByModule}},
+		"set the annotation":     {reason: "it is not watched", allowed: []abi.Revival{abi.RevivedByRetry}},
 		"look at":                {reason: "the cluster is what is wrong", allowed: []abi.Revival{abi.RevivedByDriver}},
 	}
 	for phrase, tc := range phrases {

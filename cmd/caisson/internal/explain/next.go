@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -105,7 +106,13 @@ func (e *explainer) nextOfAvailable() []string {
 // nextOfParked says what wakes it, and whether the driver looks without being asked.
 func (e *explainer) nextOfParked() []string {
 	looks := "No module is called and nothing is tried again by itself."
-	if remedy, ok := abi.HostRemedy(e.Stack.Status.Parked.Reason); ok && remedy.Revival == abi.RevivedByDriver {
+	remedy, _ := abi.HostRemedy(e.Stack.Status.Parked.Reason)
+	switch {
+	case remedy.Code == abi.ReasonSecretMissing || remedy.Code == abi.ReasonInvalidKubeconfig:
+		if slices.ContainsFunc(e.Stack.Status.Inputs, func(i v1alpha1.InputRecord) bool { return !atHome(i) }) {
+			looks = "What it reads on a remote is not watched, so it is tried again about every " + resyncText + "."
+		}
+	case remedy.Revival == abi.RevivedByDriver:
 		looks = "The driver looks at what is installed about every " + resyncText + ", and goes on if that has become ready."
 	}
 	return []string{looks, "It goes on when its spec changes, or something that it depends on" + e.watching() + "."}

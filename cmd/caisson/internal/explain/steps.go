@@ -61,7 +61,7 @@ func (e *explainer) inputStep(p place, known abi.Remedy) Step {
 		return Step{Text: known.Text + e.kubeconfigHint(p, " It is in %s.")}
 	}
 	const seen = " The operator sees that at once."
-	const unseen = " Nobody watches there, so make it try again when it is done, as below."
+	const unseen = " Nobody watches there, but it is looked at again about every " + resyncText + "; to be quicker, make it try again, as below."
 	missing := e.missing(p)
 	switch {
 	case len(missing) == 1 && atHome(missing[0]):
