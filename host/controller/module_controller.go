@@ -227,8 +227,33 @@ func (r *ModuleReconciler) nextStatus(object *v1alpha1.Module, manifest *abi.Man
 			status.Manifest = &apiextensionsv1.JSON{Raw: canonical(raw)}
 		}
 	}
-	meta.SetStatusCondition(&status.Conditions, condition)
+	setModuleConditions(&status, condition)
 	return status
+}
+
+// setModuleConditions writes Ready, and Reconciling or Stalled as kstatus asks: present only
+// while they are true. What passes by itself is being worked on; all else waits for
+// somebody, although the reference is resolved again at every poll.
+func setModuleConditions(status *v1alpha1.ModuleStatus, ready metav1.Condition) {
+	meta.SetStatusCondition(&status.Conditions, ready)
+	progress := ready
+	progress.Status = metav1.ConditionTrue
+	for kind, holds := range map[string]bool{
+		v1alpha1.ConditionReconciling: ready.Status == metav1.ConditionFalse && passes(ready.Reason),
+		v1alpha1.ConditionStalled:     ready.Status == metav1.ConditionFalse && !passes(ready.Reason),
+	} {
+		progress.Type = kind
+		if holds {
+			meta.SetStatusCondition(&status.Conditions, progress)
+			continue
+		}
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+	}
+}
+
+// passes reports whether a module becomes ready again without anybody's doing.
+func passes(reason string) bool {
+	return reason == v1alpha1.ModuleReasonRegistryUnavailable || reason == v1alpha1.ModuleReasonFaulted
 }
 
 // pollInterval returns when the reference has to be looked at again.

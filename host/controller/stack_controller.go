@@ -241,10 +241,21 @@ func (r *StackReconciler) writeStatus(ctx context.Context, stack *v1alpha1.Stack
 	return nil
 }
 
-// recordTransition records an event when the phase of the Stack has changed.
+// isNews reports whether an event is due: the phase has changed, or somebody has to do
+// something else than before. What is under way or tried again changes its words too often
+// for events.
+func isNews(old, next *metav1.Condition) bool {
+	if old == nil || old.Reason != next.Reason {
+		return true
+	}
+	asks := next.Reason == v1alpha1.ReasonUserActionRequired || next.Reason == v1alpha1.ReasonTerminal
+	return asks && old.Message != next.Message
+}
+
+// recordTransition records an event when something has happened to the Stack.
 func (r *StackReconciler) recordTransition(stack *v1alpha1.Stack, before *v1alpha1.StackStatus, result passResult) {
 	old := availableOf(before)
-	if next := availableOf(&stack.Status); next != nil && (old == nil || old.Reason != next.Reason) {
+	if next := availableOf(&stack.Status); next != nil && isNews(old, next) {
 		kind := "Normal"
 		if result.outcome.Headline.Disposition >= abi.Retry {
 			kind = "Warning"

@@ -155,7 +155,7 @@ func Rules() []Rule {
 			},
 			Others:     []string{runtime, clientGo, apimachinery, kubernetesAPI, apiextensions, logr, prometheus},
 			TestOurs:   []string{"host/internal/testenv", "host/cd/helm", "host/registry", "host/sandbox"},
-			TestOthers: []string{"github.com/fluxcd/cli-utils/pkg/kstatus", yaml},
+			TestOthers: []string{"github.com/fluxcd/cli-utils/pkg/kstatus", "github.com/yuin/gopher-lua", yaml},
 		},
 
 		// Helpers for all of the host, which import none of it.
