@@ -11,6 +11,7 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName=capp,categories=caisson
 // +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.spec.versions[*].version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Description",type=string,priority=1,JSONPath=`.spec.description`
 type Application struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -172,7 +172,7 @@ func Rules() []Rule {
 			Packages: []string{"host"},
 			Ours:     []string{"abi", "host/..."},
 			Others:   []string{runtime, clientGo, apimachinery, kubernetesAPI, apiextensions, logr, prometheus},
-			TestOurs: []string{"abi/wasmfile"}, TestOthers: []string{yaml, "golang.org/x/sync", "k8s.io/klog/v2"},
+			TestOurs: []string{"abi/wasmfile"}, TestOthers: []string{yaml, "golang.org/x/sync", "k8s.io/klog/v2", "github.com/fluxcd/cli-utils/pkg/kstatus"},
 		},
 		{Packages: []string{"cmd/caisson-worker"}, Ours: []string{"host/sandbox"}},
 		{
