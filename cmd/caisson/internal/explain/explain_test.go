@@ -177,6 +177,29 @@ func TestSimilar(t *testing.T) {
 	}
 }
 
+// Whoever makes a cluster puts its kubeconfig somewhere else.
+func TestWhereKubeconfigsAre(t *testing.T) {
+	cases := map[string]struct {
+		reason string
+		remote v1alpha1.Remote
+		want   string
+	}{
+		"Secret":     {reason: "named in the spec", remote: v1alpha1.Remote{KubeconfigSecret: &v1alpha1.SecretKeyReference{Name: "k", Key: "config"}}, want: "key config of Secret k in namespace platform."},
+		"ClusterAPI": {reason: "named after the Cluster", remote: v1alpha1.Remote{ClusterAPI: &v1alpha1.ClusterReference{Name: "c", Namespace: "capi"}}, want: "key value of Secret c-kubeconfig in namespace capi."},
+		"VCluster":   {reason: "named after the vcluster", remote: v1alpha1.Remote{VCluster: &v1alpha1.VClusterReference{Name: "v", Namespace: "vs"}}, want: "key config of Secret vc-v in namespace vs."},
+		"Within":     {reason: "on another remote", remote: v1alpha1.Remote{Within: "outer", KubeconfigSecret: &v1alpha1.SecretKeyReference{Name: "k"}}, want: "key value of Secret k in namespace platform on remote outer."},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			stack := stopped("all", "all", abi.Yield, abi.ReasonRemotePending)
+			tc.remote.Name = "workload"
+			stack.Spec.Remotes = []v1alpha1.Remote{tc.remote}
+			x := explain.Of(explain.Cluster{Stack: stack}, now())
+			require.Contains(t, x.Findings[0].Steps[0].Text, " It is expected in "+tc.want, tc.reason)
+		})
+	}
+}
+
 func TestManyNames(t *testing.T) {
 	stack := stopped("cni", "all/platform/cni", abi.UserActionRequired, abi.ReasonSecretMissing)
 	for i := range 10 {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -82,4 +83,19 @@ func (e *explainer) remoteOf(p place) *v1alpha1.Remote {
 		}
 	}
 	return nil
+}
+
+// kubeconfigOf is where the kubeconfig of a remote is; an empty namespace is that of the
+// Stack. Cluster API and vcluster name their Secrets themselves.
+func kubeconfigOf(r *v1alpha1.Remote) (namespace, name, key string) {
+	switch {
+	case r.KubeconfigSecret != nil:
+		return "", r.KubeconfigSecret.Name, cmp.Or(r.KubeconfigSecret.Key, "value")
+	case r.ClusterAPI != nil:
+		return r.ClusterAPI.Namespace, r.ClusterAPI.Name + "-kubeconfig", "value"
+	case r.VCluster != nil:
+		return r.VCluster.Namespace, "vc-" + r.VCluster.Name, "config"
+	default:
+		return "", "", ""
+	}
 }

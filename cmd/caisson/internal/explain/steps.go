@@ -140,7 +140,8 @@ func (e *explainer) belongs(p place, i v1alpha1.InputRecord) bool {
 }
 
 func isKubeconfig(r *v1alpha1.Remote, i v1alpha1.InputRecord) bool {
-	return r.KubeconfigSecret != nil && i.Kind == kindSecret && i.Name == r.KubeconfigSecret.Name
+	_, name, _ := kubeconfigOf(r)
+	return i.Kind == kindSecret && i.Name == name
 }
 
 func isValues(app *v1alpha1.ApplicationNode, i v1alpha1.InputRecord, which func(v1alpha1.ValuesReference) bool) bool {
@@ -229,11 +230,14 @@ func (e *explainer) remoteHint(p place, f Finding) string {
 // kubeconfigHint puts the place of a remote's kubeconfig into a text.
 func (e *explainer) kubeconfigHint(p place, format string) string {
 	r := e.remoteOf(p)
-	if r == nil || r.KubeconfigSecret == nil {
+	if r == nil {
 		return ""
 	}
-	key := cmp.Or(r.KubeconfigSecret.Key, "value")
-	text := fmt.Sprintf("key %s of Secret %s in namespace %s", key, r.KubeconfigSecret.Name, e.Stack.Namespace)
+	namespace, name, key := kubeconfigOf(r)
+	if name == "" {
+		return ""
+	}
+	text := fmt.Sprintf("key %s of Secret %s in namespace %s", key, name, cmp.Or(namespace, e.Stack.Namespace))
 	if r.Within != "" {
 		text += " on remote " + r.Within
 	}
