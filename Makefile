@@ -17,7 +17,7 @@ FUZZTIME ?= 20s
 TESTFLAGS ?= -p 2 -timeout 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build modules test test-race test-all fuzz properties bench generate fmt lint verify clean
+.PHONY: help demo build modules test test-race test-all test-faults fuzz properties bench generate fmt lint verify clean
 
 ##@ Try it
 help: ## List the commands
@@ -44,6 +44,9 @@ test-race: ## The tests of everything that is shared between goroutines, under t
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
 
 test-all: test test-race fuzz properties ## Everything that can be tested here
+
+test-faults: ## Let every call of a platform fail in every way, and compare what it ends with (minutes; FAULTS_LANES=4 side by side)
+	FAULTS_RUNS=$(or $(FAULTS_RUNS),all) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./host/faults
 
 fuzz: ## Run each fuzz target for FUZZTIME
 	@grep -rl '^func Fuzz' --include=*_test.go . | while read -r file; do \

@@ -174,6 +174,12 @@ func Rules() []Rule {
 			Others:   []string{runtime, clientGo, apimachinery, kubernetesAPI, apiextensions, logr, prometheus},
 			TestOurs: []string{"abi/wasmfile"}, TestOthers: []string{yaml, "golang.org/x/sync", "k8s.io/klog/v2", "github.com/fluxcd/cli-utils/pkg/kstatus"},
 		},
+		// It runs the programs, and imports what it needs to serve and to watch them.
+		{
+			Packages:   []string{"host/faults"},
+			TestOurs:   []string{"abi/wasmfile", "host/api/v1alpha1", "host/registry", "host/registry/registrytest", "host/sandbox", "host/internal/testenv"},
+			TestOthers: []string{clientGo, runtimeClient, contextLogger, logr, apimachinery, kubernetesAPI, yaml, "golang.org/x/sync"},
+		},
 		{Packages: []string{"cmd/caisson-worker"}, Ours: []string{"host/sandbox"}},
 		{
 			Packages:   []string{"cmd/caisson-operator/..."},
