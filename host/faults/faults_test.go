@@ -33,7 +33,7 @@ const (
 	envRuns = "FAULTS_RUNS"
 	// envLanes is how many Stacks run side by side.
 	envLanes = "FAULTS_LANES"
-	// envOnly limits the runs to injections whose description has the text.
+	// envOnly limits the runs to injections whose description matches the expression.
 	envOnly = "FAULTS_ONLY"
 
 	// envShow prints the calls and the ends of the phases.
@@ -64,7 +64,9 @@ func TestFaults(t *testing.T) {
 			t.Logf("%s\n%v\n%s", p, known[p].points, strings.Join(known[p].end, "\n"))
 		}
 	}
-	runs := sample(arrange(injections(known), os.Getenv(envOnly)), os.Getenv(envRuns))
+	only, err := regexp.Compile(os.Getenv(envOnly))
+	require.NoError(t, err, envOnly)
+	runs := sample(arrange(injections(known), only), os.Getenv(envRuns))
 	report := execute(ctx, t, lanes, known, runs)
 	t.Logf("%s\n%d runs in %.0f s", report.table(), len(runs), time.Since(begin).Seconds())
 	if t.Failed() {
@@ -196,10 +198,10 @@ type run map[phase]injection
 
 // arrange puts the injections of the phases that need the same operators into common runs:
 // a phase begins only when the one before has ended as it should.
-func arrange(all []injection, only string) []run {
+func arrange(all []injection, only *regexp.Regexp) []run {
 	queues := map[mode]map[phase][]injection{modeSolo: {}, modePair: {}}
 	for _, i := range all {
-		if only == "" || strings.Contains(i.String(), only) {
+		if only.MatchString(i.String()) {
 			queue := queues[modeOf(i.fault)]
 			queue[i.phase] = append(queue[i.phase], i)
 		}
@@ -364,7 +366,17 @@ type report struct {
 	start time.Time
 	shown time.Time
 	by    map[fault]*tally
+	all   []timed
 }
+
+// timed is how long a phase took with a fault in it.
+type timed struct {
+	injection
+	took time.Duration
+}
+
+// slowest is how many of them are shown.
+const slowest = 12
 
 func newReport(of int) *report {
 	return &report{of: of, start: time.Now(), shown: time.Now(), by: map[fault]*tally{}}
@@ -381,6 +393,7 @@ func (r *report) add(i injection, hit, diverged bool, took time.Duration) {
 	if !hit {
 		one.missed++
 	} else {
+		r.all = append(r.all, timed{i, took})
 		one.placed++
 		one.total += took
 		one.longest = max(one.longest, took)
@@ -416,6 +429,11 @@ func (r *report) table() string {
 		one := r.by[f]
 		mean := one.total.Seconds() / float64(max(one.placed, 1))
 		fmt.Fprintf(&table, "%-34s %7d %7d %9d %8.1f %8.1f\n", f, one.placed, one.missed, one.diverged, mean, one.longest.Seconds())
+	}
+	table.WriteString("the slowest to recover from:\n")
+	slices.SortStableFunc(r.all, func(a, b timed) int { return int(b.took - a.took) })
+	for _, one := range r.all[:min(slowest, len(r.all))] {
+		fmt.Fprintf(&table, "%6.1f s  %s\n", one.took.Seconds(), one.injection)
 	}
 	return table.String()
 }

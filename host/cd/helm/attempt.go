@@ -94,6 +94,11 @@ func (a *attempt) settle(ctx context.Context) error {
 	if err != nil {
 		return provisioner.UserActionRequired(abi.ReasonApplicationFailed, "reading the release").WithCause(err)
 	}
+	if a.last.outdated {
+		if err := a.at.supersede(ctx, a.key.namespace, a.key.name); err != nil {
+			return readError(err, "taking the mark off older revisions")
+		}
+	}
 	if err := a.confirm(ctx, objects); err != nil {
 		return err
 	}

@@ -113,6 +113,38 @@ func TestOutageDuringInstall(t *testing.T) {
 	require.Equal(t, "hello", b.tenant.Settings(t)["greeting"])
 }
 
+// TestUpgradeThatCannotMarkTheOldRevision is the case in which Helm logs that a record
+// could not be written, and goes on: two revisions count as deployed.
+func TestUpgradeThatCannotMarkTheOldRevision(t *testing.T) {
+	b := newBench(t)
+	w := &weather{}
+	home := b.under(w)
+	app := b.tenant.Application()
+	ensure := func() error { return b.driver.Ensure(t.Context(), home, app) }
+	cdtest.Ready(t, ensure)
+	var mu sync.Mutex
+	failures := 0
+	w.set(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		// The second one is that of the repair.
+		if failures < 2 && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, ".v1") {
+			failures++
+			return serverError(http.StatusInternalServerError, r), nil
+		}
+		return nil, nil
+	})
+	app.Values = map[string]any{"greeting": "again"}
+	cdtest.UntilReason(t, ensure, abi.ReasonRemoteUnreachable)
+	require.Equal(t, []common.Status{common.StatusDeployed, common.StatusDeployed}, b.status(t), "this is what Helm leaves")
+	cdtest.Ready(t, ensure)
+	require.Equal(t, []common.Status{common.StatusSuperseded, common.StatusDeployed}, b.status(t))
+	require.Equal(t, "again", b.tenant.Settings(t)["greeting"])
+	before := b.Writes()
+	cdtest.Ready(t, ensure)
+	require.Equal(t, before, b.Writes(), "and that is all there is to do")
+}
+
 func TestOutageThatLasts(t *testing.T) {
 	b := newBench(t)
 	w := &weather{}

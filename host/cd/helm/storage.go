@@ -31,6 +31,8 @@ type revision struct {
 	updated     time.Time
 	description string
 	manifest    string
+	// outdated says that an older revision still counts as deployed as well.
+	outdated bool
 }
 
 // history returns every record of a release; none is not an error.
@@ -65,7 +67,41 @@ func (c *cluster) last(ctx context.Context, namespace, name string) (*revision, 
 	if err != nil || len(releases) == 0 {
 		return nil, err
 	}
-	return summarise(newest(releases)), nil
+	last := summarise(newest(releases))
+	last.outdated = len(outdated(releases)) > 0
+	return last, nil
+}
+
+// outdated are the revisions that count as deployed although a newer one is. An upgrade
+// takes that mark off before it sets its own, but goes on if it cannot.
+func outdated(releases []*release.Release) []*release.Release {
+	last := newest(releases)
+	if last.Info.Status != common.StatusDeployed {
+		return nil
+	}
+	var found []*release.Release
+	for _, rel := range releases {
+		if rel.Version < last.Version && rel.Info.Status == common.StatusDeployed {
+			found = append(found, rel)
+		}
+	}
+	return found
+}
+
+// supersede marks what is outdated as such, so that one revision counts as deployed.
+func (c *cluster) supersede(ctx context.Context, namespace, name string) error {
+	releases, err := c.history(ctx, namespace, name)
+	if err != nil || len(releases) == 0 {
+		return err
+	}
+	records := storage.Init(c.records(ctx, namespace))
+	for _, rel := range outdated(releases) {
+		rel.Info.Status = common.StatusSuperseded
+		if err := records.Update(rel); err != nil {
+			return fmt.Errorf("marking revision %d of release %s as superseded: %w", rel.Version, name, err)
+		}
+	}
+	return nil
 }
 
 func newest(releases []*release.Release) *release.Release {
