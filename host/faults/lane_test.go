@@ -28,7 +28,7 @@ const (
 	operatorNamespace = "caisson-system"
 	operatorAccount   = "caisson-operator"
 	// patience is how long a phase may take. It is not what a phase takes: that is printed.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 	// parkedFor is how long a Stack may be seen parked before it counts as stuck: what
 	// revives it by itself comes after minutes.
 	parkedFor = 15 * time.Second
@@ -324,8 +324,10 @@ func (l *lane) abandon(ctx context.Context) error {
 			}
 		}
 	}
+	// What it left is not to be taken for a leftover of the next.
+	err := l.admin.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(operatorNamespace), client.HasLabels{ownerLabel})
 	l.round++
-	return l.furnish(ctx)
+	return errors.Join(err, l.furnish(ctx))
 }
 
 // await polls until something is so.

@@ -14,7 +14,7 @@ import (
 const (
 	// lease is long enough for a busy machine: whoever cannot renew it in two thirds of
 	// the time ends, and is started again.
-	lease = "2s"
+	lease = "3s"
 	// takeover bounds how long another replica may take to lead.
 	takeover = 30 * time.Second
 	// restartPause is what a kubelet would wait at least.

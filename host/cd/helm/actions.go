@@ -108,6 +108,10 @@ func (r *request) run(ctx context.Context) error {
 		}
 		return &actionError{stage: at, err: err}
 	}
+	if records.unmarked != nil {
+		// The action stays recorded, so that the next one takes the pending revision over.
+		return &actionError{stage: stageApplying, err: fmt.Errorf("marking the release as deployed: %w", records.unmarked)}
+	}
 	rel, ok := result.(*release.Release)
 	if !ok {
 		return fmt.Errorf("helm answered with a %T", result)

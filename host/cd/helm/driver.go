@@ -142,6 +142,9 @@ func (d *Driver) ensure(ctx context.Context, to scope.Scope, app *cd.Application
 	if err != nil {
 		return readError(err, "reading the release")
 	}
+	if recorded, err = d.madeBy(ctx, recorded, last, app.ID.Owner.UID, entryKey(to.ID(), app.ID.Path)); err != nil {
+		return err
+	}
 	a := &attempt{driver: d, at: at, key: key, app: app, want: want, last: last, recorded: recorded, seen: seen}
 	next := decide(situation{
 		last: last, want: want, action: a.entry().Action, failure: d.runner.failure(key),
@@ -156,6 +159,21 @@ func (d *Driver) ensure(ctx context.Context, to scope.Scope, app *cd.Application
 	default:
 		return a.begin(ctx, next.step)
 	}
+}
+
+// madeBy returns what the inventory has, and reads it again if a revision is pending that
+// no action made that is known of: one that led before may have begun it after this one
+// had looked. The action is recorded before its revision.
+func (d *Driver) madeBy(ctx context.Context, recorded *entry, last *revision, ownerUID, key string) (*entry, error) {
+	if last == nil || !last.status.IsPending() || recorded != nil && recorded.Action.made(last) {
+		return recorded, nil
+	}
+	d.inventory.forget(ownerUID)
+	again, err := d.inventory.get(ctx, ownerUID, key)
+	if err != nil {
+		return nil, provisioner.Retry(abi.ReasonUnexpected, "reading the inventory").WithCause(err)
+	}
+	return again, nil
 }
 
 // check refuses what cannot be tried at all.

@@ -145,6 +145,71 @@ func TestUpgradeThatCannotMarkTheOldRevision(t *testing.T) {
 	require.Equal(t, before, b.Writes(), "and that is all there is to do")
 }
 
+// TestInstallThatCannotMarkItsRevision is the case in which Helm calls an install a success
+// though its revision is still pending. It is ours, and nobody has to wait for its lock.
+func TestInstallThatCannotMarkItsRevision(t *testing.T) {
+	b := newBench(t)
+	w := &weather{}
+	home := b.under(w)
+	app := b.tenant.Application()
+	ensure := func() error { return b.driver.Ensure(t.Context(), home, app) }
+	var mu sync.Mutex
+	failures := 0
+	w.set(func(r *http.Request) (*http.Response, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if failures == 0 && r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, ".v1") {
+			failures++
+			return nil, errors.New("connection reset by peer")
+		}
+		return nil, nil
+	})
+	cdtest.UntilReason(t, ensure, abi.ReasonRemoteUnreachable)
+	require.Equal(t, []common.Status{common.StatusPendingInstall}, b.status(t), "this is what Helm leaves")
+	b.clock.advance(firstPause)
+	requireTakenOver(t, ensure)
+	require.Equal(t, []common.Status{common.StatusSuperseded, common.StatusDeployed}, b.status(t))
+	require.Nil(t, b.recorded(t, app).Action)
+}
+
+// requireTakenOver makes an application ready, which must not wait for a lock to time out.
+func requireTakenOver(t *testing.T, ensure func() error) {
+	t.Helper()
+	cdtest.Until(t, ensure, func(o provisioner.Outcome) bool {
+		require.NotEqual(t, abi.ReasonApplicationLocked, o.Headline.Reason, o.Headline.Why)
+		return o.OK()
+	})
+}
+
+// TestFormerLeaderBeginsLate: a process that does not know yet that it leads no more begins
+// an action after the next one has read the inventory, and dies. What it began is ours.
+func TestFormerLeaderBeginsLate(t *testing.T) {
+	storesRevision := func() func(*http.Request) bool {
+		return func(r *http.Request) bool {
+			return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets") && !strings.Contains(r.URL.Path, "/caisson-")
+		}
+	}
+	t.Run("Ensure", func(t *testing.T) {
+		b := newBench(t)
+		app := b.tenant.Application()
+		cdtest.Ready(t, b.ensure(t, app))
+		app.Values = map[string]any{"greeting": "again"}
+		b.killedWith(t, app, storesRevision())
+		require.Equal(t, []common.Status{common.StatusDeployed, common.StatusPendingUpgrade}, b.status(t))
+		requireTakenOver(t, b.ensure(t, app))
+		require.Equal(t, "again", b.tenant.Settings(t)["greeting"])
+	})
+	t.Run("Remove", func(t *testing.T) {
+		b := newBench(t)
+		app := b.tenant.Application()
+		cdtest.Ready(t, b.ensure(t, app))
+		app.Values = map[string]any{"greeting": "again"}
+		b.killedWith(t, app, storesRevision())
+		requireTakenOver(t, func() error { return b.driver.Remove(t.Context(), b.tenant.Scope(), app.ID) })
+		require.Empty(t, b.records(t))
+	})
+}
+
 func TestOutageThatLasts(t *testing.T) {
 	b := newBench(t)
 	w := &weather{}

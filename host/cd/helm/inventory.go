@@ -121,6 +121,9 @@ func (i *inventory) load(ctx context.Context, ownerUID string) (holding, error) 
 	return held, nil
 }
 
+// forget makes the next call read an owner's Secret.
+func (i *inventory) forget(ownerUID string) { i.known.drop(ownerUID) }
+
 // put writes an entry unless the Secret says the same already.
 func (i *inventory) put(ctx context.Context, e entry) error {
 	raw, err := json.Marshal(e)

@@ -62,7 +62,11 @@ func (d *Driver) remove(ctx context.Context, from scope.Scope, teardown abi.Tear
 		// Somebody else has the name: nothing there is ours, nor ever was.
 		return r.drop(ctx)
 	}
-	r.last = last
+	again, err := d.madeBy(ctx, &e, last, e.Owner.UID, e.key())
+	if err != nil || again == nil {
+		return err // or it has been removed meanwhile
+	}
+	r.last, r.entry = last, *again
 	switch teardown {
 	case abi.Orphan:
 		return r.orphan(ctx)

@@ -166,8 +166,21 @@ type observer struct {
 	driver.Driver
 	before func(*release.Release) error
 	// created says that a record was stored: what fails later failed while applying, and
-	// what failed earlier did so while rendering.
+	// what failed earlier did so while rendering. version is the revision that it is of.
 	created bool
+	version int
+	// unmarked is why that record still says what it said when it was stored; nil if it
+	// was updated since. Helm logs that, and calls an install a success all the same.
+	unmarked error
+}
+
+// Update implements driver.Updator.
+func (o *observer) Update(key string, rel helmrelease.Releaser) error {
+	err := o.Driver.Update(key, rel)
+	if r, ok := rel.(*release.Release); ok && o.created && r.Version == o.version {
+		o.unmarked = err
+	}
+	return err
 }
 
 // Create implements driver.Creator.
@@ -181,6 +194,9 @@ func (o *observer) Create(key string, rel helmrelease.Releaser) error {
 		return err
 	}
 	o.created = true
+	if r, ok := rel.(*release.Release); ok {
+		o.version = r.Version
+	}
 	return nil
 }
 
