@@ -39,7 +39,7 @@ const (
 	// envShow prints the calls and the ends of the phases.
 	envShow = "FAULTS_SHOW"
 
-	sampleRuns   = 10
+	sampleRuns   = 6
 	sampleLanes  = 2
 	defaultLanes = 4
 )
@@ -214,9 +214,10 @@ func arrange(all []injection, only *regexp.Regexp) []run {
 		}
 		for n := range longest {
 			r := run{}
-			for p, queue := range queues[m] {
-				if n < len(queue) {
-					r[p] = queue[n]
+			for i, p := range phases() {
+				if queue := queues[m][p]; n < len(queue) {
+					// Not the same place of each list: a run is to have different faults.
+					r[p] = queue[(n+i*len(queue)/len(phases()))%len(queue)]
 				}
 			}
 			runs = append(runs, r)
@@ -251,13 +252,15 @@ func sample(runs []run, wanted string) []run {
 	return taken
 }
 
-// turns is how often the faults of a run were taken, of which a run has more or fewer.
+// turns is how often the faults of a run were taken, those before in the same run included;
+// a run with fewer faults is worth less.
 func (r run) turns(taken map[fault]int) int {
-	sum := 0
+	sum, within := 8*(len(phases())-len(r)), maps.Clone(taken)
 	for _, i := range r {
-		sum += 1 + 4*taken[i.fault]
+		sum += 4 * within[i.fault]
+		within[i.fault]++
 	}
-	return sum + 8*(len(phases())-len(r))
+	return sum
 }
 
 // execute hands the runs to the lanes.
