@@ -9,7 +9,6 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -42,7 +41,7 @@ func (r *rig) embed(t *testing.T, cacheDir string) *embedded {
 		Scheme: r.admin.Scheme(), Logger: logger, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Cache:          cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		LeaderElection: true, LeaderElectionID: "caisson-operator", LeaderElectionNamespace: operatorNamespace, LeaderElectionReleaseOnCancel: true,
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	require.NoError(t, err)
 	require.NoError(t, host.New(ctx, mgr, host.Options{
