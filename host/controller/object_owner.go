@@ -110,6 +110,8 @@ func (o *objectOwner) WriteStatus(ctx context.Context, stack *v1alpha1.Stack, st
 			return err
 		}
 		stack.ResourceVersion = version
+		// The finalizer is taken off what there is then.
+		o.object.SetResourceVersion(version)
 	}
 	stack.Status = status
 	if farewelled(status) {
