@@ -50,6 +50,32 @@
 // # Embedding
 //
 // An operator of your own calls [RunWorkerIfRequested] first in main, so that its binary
-// can serve as the worker, and [New] with its manager. What is not to be shared with
-// Stacks of others is an option.
+// can serve as the worker. There are three ways from there, and examples/embed goes the
+// second one.
+//
+// [New] gives your manager all that Caisson is: Stacks, Modules, Applications and
+// Blueprints, with their CRDs. A Blueprint makes a tree for every object of an installed
+// kind without a line of Go: it turns each into a Stack.
+//
+// [Embed] gives you a [Host] without any controller or CRD of ours. [Host.LoadModule]
+// loads a module with a grant that your program gives it, and [Manage] adds a controller
+// for a kind of your own: you build the tree of an object out of the combinators and the
+// leaves that a [Pass] makes, and the same machinery as for Stacks runs it, with
+// finalizer, conditions, parks, revivals and removals. What a Stack has in its status is
+// kept in a Secret for each owner UID in the operator's namespace. [Host.UseObjects] adds
+// Module and Application objects, which leave the grants to admins.
+//
+// If all you want is a tree, the packages below host/provisioner need no controller: put a
+// scope into a context with scope.NewContext and call Provision.
+//
+// # Where to look
+//
+//   - What a disposition does to the schedule and to the surface: host/provisioner, Fold.
+//   - When a wake leads to a pass, and what revives a park: host/controller, decide.go.
+//   - What conditions say: host/controller, status.go.
+//   - Who may be an owner, and where its record is: host/controller, owners.go and
+//     records.go.
+//   - How a spec becomes a tree: host/plan; for trees in Go, kit.go there.
+//   - What a module may ask for: host/capability, and abi/SPEC.md for the words.
+//   - Why it is as it is: RATIONALE.md, beside this file.
 package host
