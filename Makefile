@@ -66,9 +66,10 @@ bench: ## Run the benchmarks
 ##@ Keep it right
 generate: ## Generate deepcopy functions and CRDs
 	$(GO) run $(CONTROLLER_GEN) object crd:crdVersions=v1 paths=./host/api/v1alpha1/... output:crd:artifacts:config=deploy/crds
+	$(GO) run $(CONTROLLER_GEN) object crd:crdVersions=v1 paths=./examples/embed/api/... output:crd:artifacts:config=examples/embed/deploy
 
 fmt: ## Format the code
-	gofmt -w abi cmd guest-sdk host modules
+	gofmt -w abi cmd examples guest-sdk host modules
 
 lint: ## Run the linters
 	$(GO) run $(GOLANGCI_LINT) run ./...

@@ -67,6 +67,8 @@ func Rules() []Rule {
 		{Packages: []string{"guest-sdk/guesttest"}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"abi/abitest"}},
 		{Packages: []string{"modules/..."}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"guest-sdk/guesttest", "abi/wasmfile"}},
 		{Packages: []string{"examples/..."}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"guest-sdk/guesttest"}},
+		{Packages: []string{"examples/embed/api"}, Others: []string{apimachinery}},
+		{Packages: []string{"examples/embed"}, Ours: []string{"abi", "examples/embed/api", "host/..."}, Others: []string{runtime, clientGo, apimachinery, kubernetesAPI}},
 
 		// The sandbox knows nothing of Kubernetes.
 		{Packages: []string{"host/sandbox/..."}, Ours: []string{"abi", "abi/wasmfile", "host/sandbox/..."}, Others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}, TestOurs: []string{"abi/abitest"}},
