@@ -66,6 +66,13 @@ func (c *cursor) bytes(n int) []byte {
 // leb reads an unsigned or signed LEB128 number of the given width and returns its
 // bits; callers that read signed numbers only skip them.
 func (c *cursor) leb(bits uint) uint64 {
+	// Nearly all numbers in a module are one byte long.
+	if c.ok() && c.pos < c.end {
+		if b := c.data[c.pos]; b < 0x80 {
+			c.pos++
+			return uint64(b)
+		}
+	}
 	var value uint64
 	for shift := uint(0); shift < bits; shift += 7 {
 		b := c.byte()

@@ -85,7 +85,7 @@ func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 		return nil, err
 	}
 	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, size: len(wasm)}
-	m.native = &nativeCode{dir: m.dir(), digest: m.digest, key: s.sealKey, verified: map[string]string{}}
+	m.native = s.nativeOf(m)
 	if m.file, err = m.store(wasm); err != nil {
 		return nil, err
 	}
@@ -100,6 +100,19 @@ func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 		return nil, err
 	}
 	return m, nil
+}
+
+// nativeOf returns the native code of a module, which all modules of a digest share, so
+// that loading one again does not read it again.
+func (s *Sandbox) nativeOf(m *Module) *nativeCode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, known := s.natives[m.digest]
+	if !known {
+		n = &nativeCode{dir: m.dir(), digest: m.digest, key: s.sealKey, verified: map[string]string{}}
+		s.natives[m.digest] = n
+	}
+	return n
 }
 
 // withLife returns a context that also ends when the sandbox is closed.

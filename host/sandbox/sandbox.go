@@ -83,7 +83,9 @@ type Sandbox struct {
 	processes map[*process]struct{}
 	// compiling makes concurrent loads of one module compile it once.
 	compiling map[string]chan struct{}
-	counters  counters
+	// natives are by digest; a digest costs some hundred bytes.
+	natives  map[string]*nativeCode
+	counters counters
 }
 
 // New prepares a sandbox and proves that the worker can be started. The errors are
@@ -111,7 +113,7 @@ func New(o Options) (*Sandbox, error) {
 		logger:       o.Logger, level: levelOf(o.Logger),
 		spawner:   newSpawner(),
 		pool:      newPool(first(o.MaxWorkers, max(minWorkers, 2*runtime.GOMAXPROCS(0))), first(o.IdleTimeout, defaultIdleTimeout)),
-		compiling: map[string]chan struct{}{},
+		compiling: map[string]chan struct{}{}, natives: map[string]*nativeCode{},
 		processes: map[*process]struct{}{},
 	}
 	if s.logger == nil {
