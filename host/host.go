@@ -125,6 +125,9 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options) (*parts, error) 
 	}); err != nil {
 		return nil, fmt.Errorf("make the sandbox: %w", err)
 	}
+	if err := o.Metrics.Register(newSandboxMetrics(p.box.Stats)); err != nil {
+		return nil, errors.Join(fmt.Errorf("register metrics of the sandbox: %w", err), p.box.Close())
+	}
 	return p, nil
 }
 
