@@ -41,7 +41,7 @@ func compile(stack *v1alpha1.Stack) (*compiled, error) {
 	}
 	var err error
 	if c.resource, err = resourceOf(stack); err != nil {
-		c.found.addf("spec", "", "%s", err.Error())
+		c.found.addf("resource", "", "%s", err.Error())
 	}
 	compiler, err := newCompiler()
 	if err != nil {
@@ -112,9 +112,13 @@ func plainDocument(raw []byte) (any, error) {
 	return plain(decoded)
 }
 
-// resourceOf returns the owner as expressions see it. Labels and annotations are left
-// out: they change without a new generation, and nothing would run again.
+// resourceOf returns the owner as expressions see it: what the spec says, or the Stack
+// itself. Of that, labels and annotations are left out: they change without a new
+// generation, and nothing would run again.
 func resourceOf(stack *v1alpha1.Stack) (map[string]any, error) {
+	if stack.Spec.Resource != nil {
+		return givenResource(stack.Spec.Resource.Raw)
+	}
 	raw, err := json.Marshal(stack.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("encode the spec: %w", err)

@@ -68,17 +68,21 @@ type compiler struct {
 }
 
 func newCompiler() (*compiler, error) {
-	object := cel.MapType(cel.StringType, cel.DynType)
-	env, err := cel.NewEnv(
-		cel.Variable(variableResource, object),
-		cel.Variable(variableParameters, object),
-		cel.Variable(variableFacts, object),
-		cel.Variable(variableScope, object),
+	return newCompilerFor(variableResource, variableParameters, variableFacts, variableScope)
+}
+
+// newCompilerFor returns a compiler for expressions that may use these variables only.
+func newCompilerFor(variables ...string) (*compiler, error) {
+	options := []cel.EnvOption{
 		cel.OptionalTypes(),
 		cel.CrossTypeNumericComparisons(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.ParserExpressionSizeLimit(maxExpressionLength),
-	)
+	}
+	for _, name := range variables {
+		options = append(options, cel.Variable(name, cel.MapType(cel.StringType, cel.DynType)))
+	}
+	env, err := cel.NewEnv(options...)
 	if err != nil {
 		return nil, fmt.Errorf("make the CEL environment: %w", err)
 	}

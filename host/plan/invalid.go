@@ -63,6 +63,13 @@ func (f *findings) addExpressions(node string, problems []problem) {
 	}
 }
 
+// sorted returns all that was found, by path.
+func (f *findings) sorted() []Finding {
+	all := append(append([]Finding(nil), f.structure...), f.expressions...)
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Path < all[j].Path })
+	return all
+}
+
 // terminal returns the error for what was found, or nil: invalid_stack if anything is
 // wrong with the structure, and invalid_expression otherwise.
 func (f *findings) terminal() error {
@@ -70,11 +77,10 @@ func (f *findings) terminal() error {
 	if len(f.structure) == 0 {
 		reason = abi.ReasonInvalidExpression
 	}
-	all := append(append([]Finding(nil), f.structure...), f.expressions...)
+	all := f.sorted()
 	if len(all) == 0 {
 		return nil
 	}
-	sort.SliceStable(all, func(i, j int) bool { return all[i].Path < all[j].Path })
 	invalid := &InvalidError{Findings: all}
 	sentence, _ := abi.HostSentence(reason)
 	return provisioner.Terminal(reason, "").WithCause(invalid).WithSentence(sentence + " " + clipSentence(invalid.Error()) + ".")

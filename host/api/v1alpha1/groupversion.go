@@ -17,7 +17,7 @@ func GroupVersion() schema.GroupVersion {
 // AddToScheme registers the types of this package.
 func AddToScheme(s *runtime.Scheme) error {
 	gv := GroupVersion()
-	s.AddKnownTypes(gv, &Stack{}, &StackList{}, &Module{}, &ModuleList{}, &Application{}, &ApplicationList{})
+	s.AddKnownTypes(gv, &Stack{}, &StackList{}, &Module{}, &ModuleList{}, &Application{}, &ApplicationList{}, &Blueprint{}, &BlueprintList{})
 	metav1.AddToGroupVersion(s, gv)
 	return nil
 }

@@ -6,6 +6,19 @@ import "time"
 const (
 	// StackFinalizer keeps a Stack until everything that it made is gone.
 	StackFinalizer = "caisson.dev/stack"
+	// BlueprintFinalizer keeps a Blueprint until its controller has stopped and has let go
+	// of the owners.
+	BlueprintFinalizer = "caisson.dev/blueprint"
+	// OwnerFinalizer keeps an owner until its Stack is gone.
+	OwnerFinalizer = "caisson.dev/owner"
+	// BlueprintLabel is on Stacks that a Blueprint made, with its name, cut to what a label
+	// holds.
+	BlueprintLabel = "caisson.dev/blueprint"
+	// SpecDigestAnnotation is on Stacks that a Blueprint made: the digest of what was applied.
+	SpecDigestAnnotation = "caisson.dev/spec-digest"
+	// ConditionsAnnotation is on owners whose conditions are a list without keys: the types
+	// of the conditions in it that are ours.
+	ConditionsAnnotation = "caisson.dev/conditions"
 	// RetryAnnotation wakes a parked Stack when its value changes. Another value that is not
 	// empty also makes modules forget what they keep until a retry is asked for.
 	RetryAnnotation = "caisson.dev/retry"
@@ -17,6 +30,9 @@ const (
 	GoneAnnotation = "caisson.dev/gone"
 	// FieldManager is the server-side apply manager of everything that Caisson writes.
 	FieldManager = "caisson"
+	// BlueprintFieldManager is that of what Blueprints make: Stacks, and the conditions of
+	// owners.
+	BlueprintFieldManager = "caisson-blueprint"
 )
 
 // DefaultUnreachableGrace is how long a deletion waits for a remote that does not answer

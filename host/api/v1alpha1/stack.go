@@ -68,6 +68,14 @@ type StackSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Parameters map[string]apiextensionsv1.JSON `json:"parameters,omitempty"`
+	// Resource is what expressions see under resource; the Stack itself if absent. A
+	// Blueprint puts the owner there: apiVersion, kind, name, namespace, uid and labels,
+	// and what the owner says it wants. At most 256 KiB.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Resource *apiextensionsv1.JSON `json:"resource,omitempty"`
 	// Remotes are the other clusters that nodes run on.
 	// +optional
 	// +listType=map
