@@ -47,6 +47,12 @@
 // artifact with host/registry, and has it checked and compiled by host/sandbox, outside
 // of any pass. A new digest is taken up while the operator runs.
 //
+// # Resources of other people
+//
+// A Blueprint maps a kind to a tree. host/controller/blueprint starts a controller for that
+// kind while the operator runs, keeps one Stack for each of its objects, and tells in the
+// object's conditions how that is doing. host/plan evaluates the expressions over the object.
+//
 // # Embedding
 //
 // An operator of your own calls [RunWorkerIfRequested] first in main, so that its binary

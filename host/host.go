@@ -19,6 +19,7 @@ import (
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/cd/helm"
 	"github.com/caisson-dev/caisson/host/controller"
+	"github.com/caisson-dev/caisson/host/controller/blueprint"
 	"github.com/caisson-dev/caisson/host/plan"
 	"github.com/caisson-dev/caisson/host/provisioner/module"
 	"github.com/caisson-dev/caisson/host/registry"
@@ -80,6 +81,9 @@ func New(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	if err := controller.SetupStack(mgr, h.passes, h.parts.driver); err != nil {
 		return errors.Join(fmt.Errorf("set up the stack controller: %w", err), h.parts.box.Close())
+	}
+	if err := blueprint.Setup(mgr, o.Logger.WithName("blueprint")); err != nil {
+		return errors.Join(fmt.Errorf("set up the blueprint controller: %w", err), h.parts.box.Close())
 	}
 	return nil
 }
