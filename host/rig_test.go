@@ -22,6 +22,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/caisson-dev/caisson/host"
+	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/internal/testenv"
 	"github.com/caisson-dev/caisson/host/registry/registrytest"
 )
@@ -133,6 +135,15 @@ func (r *rig) startOperator(scheme *runtime.Scheme) error {
 	for _, path := range []string{"deploy/crds", "deploy/rbac.yaml"} {
 		if _, err := testenv.ApplyPath(ctx, r.admin, filepath.Join(root, path)); err != nil {
 			return err
+		}
+	}
+	// An API server that is busy serves a kind some seconds after its CRD has come.
+	for _, list := range []client.ObjectList{&v1alpha1.StackList{}, &v1alpha1.ModuleList{}, &v1alpha1.ApplicationList{}, &v1alpha1.BlueprintList{}} {
+		err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+			return r.admin.List(ctx, list) == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait for %T: %w", list, err)
 		}
 	}
 	config, err := r.operatorConfig(ctx)
