@@ -60,9 +60,6 @@ func Probe(s *Sandbox) error { return s.probe() }
 // be put back.
 func ServeFresh(m *Module) { m.inspected.FreshReason = "a test asks for it" }
 
-// TracksPages reports whether written pages can be found here.
-func TracksPages() bool { return newPageTracker() != nil }
-
 // TimeSettle times what a worker does after each call, in this process and with
 // copied images as well, so that the two can be compared.
 func TimeSettle(b *testing.B, wasm, input []byte) {

@@ -93,7 +93,7 @@ var errImageLost = errors.New("the memory could not be mapped again")
 // image makes an image of a memory, of whole pages, and maps the memory to it. After an
 // error other than errImageLost the memory is as it was.
 func (t *pageTracker) image(memory []byte) (*mappedImage, error) {
-	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
 	if err != nil {
 		return nil, fmt.Errorf("make an image: %w", err)
 	}
