@@ -95,9 +95,7 @@ provisioners:
 		// What a module logs itself is its own, and an admin who lets it see the bytes of a
 		// secret trusts it with them.
 		if !strings.Contains(line, `"level"=1`) && !strings.Contains(line, `"module log"`) {
-			// An API server that refuses an object quotes it, and that is the why of a release.
-			// Values that come from valuesFrom are still in there.
-			requireNoMark(t, "the log", strings.ReplaceAll(line, chartSecret, ""))
+			requireNoMark(t, "the log", line)
 		}
 	}
 }

@@ -30,6 +30,10 @@ type Application struct {
 	// Ensure runs; nil when there are none. What it returns must not reach a log or a
 	// status; handles may.
 	Secrets SecretExpander
+	// Confidential are texts inside Values that came from Secrets without a handle, as
+	// valuesFrom takes them. A driver must keep them, too, out of logs, errors and statuses:
+	// an API server that refuses an object quotes it.
+	Confidential []string
 	// ValuesDigest identifies Values, Parameters and the secrets behind the handles, so
 	// that a changed secret is an upgrade. The driver computes one if it is empty.
 	ValuesDigest string

@@ -1,11 +1,14 @@
 package helm
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/strvals"
@@ -29,7 +32,7 @@ type rendering struct {
 // render copies the values, replaces the secret handles, and applies the parameters.
 // The copy is needed because Helm writes into what it is given.
 func render(app *cd.Application) (rendering, error) {
-	e := &expander{expand: app.Secrets}
+	e := &expander{expand: app.Secrets, secrets: slices.Clone(app.Confidential)}
 	tree, err := e.copy(app.Values)
 	if err != nil {
 		return rendering{}, err
@@ -140,13 +143,29 @@ func (e *expander) text(text string) (string, error) {
 // ones would riddle every message without protecting anything.
 const shortestHidden = 3
 
+// shortestLine is the length from which one line of a longer secret is hidden as well: a
+// parser that stumbles over a key or a certificate quotes the line.
+const shortestLine = 16
+
+// hide returns a function that replaces the secrets, as they are and as messages quote
+// them. The longest come first: one may begin with another.
 func (e *expander) hide() func(string) string {
-	var pairs []string
+	var forms []string
 	for _, secret := range e.secrets {
 		if len(secret) < shortestHidden {
 			continue
 		}
-		pairs = append(pairs, secret, "[secret]", base64.StdEncoding.EncodeToString([]byte(secret)), "[secret]")
+		forms = append(forms, secret, base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(strconv.Quote(secret), `"`))
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); len(line) >= shortestLine {
+				forms = append(forms, line)
+			}
+		}
+	}
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	var pairs []string
+	for _, form := range slices.Compact(forms) {
+		pairs = append(pairs, form, "[secret]")
 	}
 	return strings.NewReplacer(pairs...).Replace
 }

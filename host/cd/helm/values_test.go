@@ -94,6 +94,27 @@ func TestSecretsAreReplacedAndHidden(t *testing.T) {
 	require.Equal(t, testHandle, got.values["p"], "without a table a handle is text")
 }
 
+// What valuesFrom took from a Secret has no handle, and is hidden all the same.
+func TestConfidentialTextsAreHidden(t *testing.T) {
+	app := demo(map[string]any{"password": "hunter2"})
+	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END KEY-----\n"
+	app.Confidential = []string{"hunter2", "hunter2-longer", key, "no"}
+	got, err := render(app)
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"password": "hunter2"}, got.values, "what is rendered stays as it is")
+	for reason, tc := range map[string][2]string{
+		"as it is":                         {"invalid value hunter2!", "invalid value [secret]!"},
+		"quoted":                           {`Invalid value: "hunter2"`, `Invalid value: "[secret]"`},
+		"in base64":                        {"aHVudGVyMg==", "[secret]"},
+		"the longer of two":                {"hunter2-longer", "[secret]"},
+		"with its line breaks escaped":     {`spec.key: "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\n-----END KEY-----\n" is wrong`, `spec.key: "[secret]" is wrong`},
+		"one line of several":              {"line 2: MIIEvQIBADANBgkqhkiG9w0B", "line 2: [secret]"},
+		"and what is too short is no harm": {"there is no such thing", "there is no such thing"},
+	} {
+		require.Equal(t, tc[1], got.hide(tc[0]), reason)
+	}
+}
+
 func TestShortSecretsDoNotRiddleTexts(t *testing.T) {
 	app := demo(map[string]any{"a": testHandle})
 	app.Secrets = func(text string) (string, error) { return strings.ReplaceAll(text, testHandle, "e"), nil }

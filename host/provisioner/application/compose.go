@@ -66,11 +66,16 @@ func Build(ctx context.Context, c Catalogue, recorder provisioner.InputRecorder,
 	if err != nil {
 		return nil, err
 	}
-	valuesFrom, err := ReadValues(ctx, s, node.ValuesFrom, recorder)
+	valuesFrom, confidential, err := readValues(ctx, s, node.ValuesFrom, recorder)
 	if err != nil {
 		return nil, err
 	}
-	return Compose(id, version, valuesFrom, node)
+	app, err := Compose(id, version, valuesFrom, node)
+	if err != nil {
+		return nil, err
+	}
+	app.Confidential = confidential
+	return app, nil
 }
 
 func first(candidates ...string) string {

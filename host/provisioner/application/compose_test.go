@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/cd"
@@ -228,4 +231,22 @@ func TestBuild(t *testing.T) {
 		_, err := application.Build(t.Context(), catalogue, nil, s, identity(), step.ref, step.node)
 		require.Equal(t, reason, provisioner.OutcomeOf(err).Headline.Reason)
 	}
+}
+
+// What came from a Secret is named, so that a driver can keep it out of what it says; what
+// came from anywhere else is not.
+func TestBuildNamesWhatIsConfidential(t *testing.T) {
+	catalogue := application.CatalogueFunc(func(context.Context, string) (*application.Entry, error) { return entry("1.0.0"), nil })
+	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team", Name: name} }
+	c := fake.NewClientBuilder().WithObjects(
+		&corev1.ConfigMap{ObjectMeta: in("plain"), Data: map[string]string{"values.yaml": "host: example.com"}},
+		&corev1.Secret{ObjectMeta: in("hidden"), Data: map[string][]byte{"values.yaml": []byte("db: {password: hunter2, again: [hunter2, {pin: 271828}], ratio: 0.5, tls: true, none: null}")}},
+	).Build()
+	app, err := application.Build(t.Context(), catalogue, nil, scope.NewHome(owner(), nil, c), identity(), "metrics-server", application.Node{
+		ValuesFrom: []application.ValuesReference{{Kind: "ConfigMap", Name: "plain"}, {Kind: "Secret", Name: "hidden"}},
+		Values:     map[string]any{"own": "text"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, "example.com", app.Values["host"])
+	require.Equal(t, []string{"0.5", "271828", "hunter2"}, app.Confidential)
 }

@@ -2,8 +2,10 @@ package application
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,25 +45,57 @@ type ValuesReference struct {
 // refusal by the API server UserActionRequired forbidden, and text that is not a YAML
 // map Terminal invalid_config. No error holds any of the contents.
 func ReadValues(ctx context.Context, s scope.Scope, refs []ValuesReference, recorder provisioner.InputRecorder) ([]map[string]any, error) {
+	layers, _, err := readValues(ctx, s, refs, recorder)
+	return layers, err
+}
+
+// readValues is ReadValues with the texts that came from Secrets.
+func readValues(ctx context.Context, s scope.Scope, refs []ValuesReference, recorder provisioner.InputRecorder) ([]map[string]any, []string, error) {
 	if len(refs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	home := s.Home()
 	c := home.Client()
 	if c == nil {
-		return nil, errors.New("read values: the home scope has no client")
+		return nil, nil, errors.New("read values: the home scope has no client")
 	}
 	layers := make([]map[string]any, 0, len(refs))
+	var confidential []string
 	for _, ref := range refs {
 		layer, err := readReference(ctx, c, home.Owner().Namespace, ref, recorder)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if layer != nil {
-			layers = append(layers, layer)
+		if layer == nil {
+			continue
+		}
+		layers = append(layers, layer)
+		if ref.Kind == KindSecret {
+			confidential = texts(confidential, layer)
 		}
 	}
-	return layers, nil
+	slices.Sort(confidential)
+	return layers, slices.Compact(confidential), nil
+}
+
+// texts appends what a value looks like wherever it is quoted. Neither keys nor booleans
+// and nulls are secrets.
+func texts(list []string, value any) []string {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, item := range v {
+			list = texts(list, item)
+		}
+	case []any:
+		for _, item := range v {
+			list = texts(list, item)
+		}
+	case string:
+		list = append(list, v)
+	case int64, float64, json.Number:
+		list = append(list, fmt.Sprint(v))
+	}
+	return list
 }
 
 func readReference(ctx context.Context, c client.Reader, namespace string, ref ValuesReference, recorder provisioner.InputRecorder) (map[string]any, error) {
