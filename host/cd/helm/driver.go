@@ -119,7 +119,7 @@ func (d *Driver) ensure(ctx context.Context, to scope.Scope, app *cd.Application
 		return err
 	}
 	seen := d.runner.ended(key)
-	if running, busy := d.runner.running(key); busy {
+	if running, busy := d.runner.runningFor(key, app.ID.Owner.UID); busy {
 		return d.busy(key, running)
 	}
 	recorded, err := d.inventory.get(ctx, app.ID.Owner.UID, entryKey(to.ID(), app.ID.Path))

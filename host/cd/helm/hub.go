@@ -32,7 +32,14 @@ type hub struct {
 	sent        map[string]time.Time
 	releases    map[releaseKey]*tracked
 	watchers    map[watchKey]*watcher
-	rechecks    map[releaseKey]*time.Timer
+	rechecks    map[recheckKey]*time.Timer
+}
+
+// recheckKey is one owner's question about a release. Two may ask about one name, and the
+// one that is refused must not take the other's turn.
+type recheckKey struct {
+	release releaseKey
+	owner   string
 }
 
 func newHub(now func() time.Time) *hub {
@@ -40,7 +47,7 @@ func newHub(now func() time.Time) *hub {
 	return &hub{
 		now: now, base: base, stop: stop,
 		subscribers: map[int]func(scope.Owner){}, pending: map[string]scope.Owner{}, sent: map[string]time.Time{},
-		releases: map[releaseKey]*tracked{}, watchers: map[watchKey]*watcher{}, rechecks: map[releaseKey]*time.Timer{},
+		releases: map[releaseKey]*tracked{}, watchers: map[watchKey]*watcher{}, rechecks: map[recheckKey]*time.Timer{},
 	}
 }
 
@@ -143,15 +150,18 @@ func (h *hub) ready(key releaseKey, ready bool) {
 	}
 }
 
-// untrack stops the watches that only this release needs.
-func (h *hub) untrack(key releaseKey) {
+// untrack stops the watches that only this release of this owner needs.
+func (h *hub) untrack(key releaseKey, ownerUID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.unwatch(key)
-	delete(h.releases, key)
-	if timer, ok := h.rechecks[key]; ok {
+	if t, ok := h.releases[key]; ok && t.owner.UID == ownerUID {
+		h.unwatch(key)
+		delete(h.releases, key)
+	}
+	asked := recheckKey{key, ownerUID}
+	if timer, ok := h.rechecks[asked]; ok {
 		timer.Stop()
-		delete(h.rechecks, key)
+		delete(h.rechecks, asked)
 	}
 }
 
@@ -203,7 +213,8 @@ func (h *hub) unwatch(key releaseKey) {
 func (h *hub) recheck(key releaseKey, owner scope.Owner, after time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if timer, ok := h.rechecks[key]; ok {
+	asked := recheckKey{key, owner.UID}
+	if timer, ok := h.rechecks[asked]; ok {
 		timer.Stop()
 	}
 	jitter := time.Duration(rand.Int64N(int64(after)/10 + 1)) //nolint:gosec // It only spreads load.
@@ -211,12 +222,12 @@ func (h *hub) recheck(key releaseKey, owner scope.Owner, after time.Duration) {
 	timer = time.AfterFunc(after+jitter, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.rechecks[key] == timer {
-			delete(h.rechecks, key)
+		if h.rechecks[asked] == timer {
+			delete(h.rechecks, asked)
 		}
 		h.enqueue(owner)
 	})
-	h.rechecks[key] = timer
+	h.rechecks[asked] = timer
 }
 
 func (h *hub) close() {

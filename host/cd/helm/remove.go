@@ -37,7 +37,7 @@ func (d *Driver) remove(ctx context.Context, from scope.Scope, teardown abi.Tear
 	if from.State() == abi.ScopeGone {
 		return r.drop(ctx)
 	}
-	if running, busy := d.runner.running(key); busy {
+	if running, busy := d.runner.runningFor(key, e.Owner.UID); busy {
 		if running == stepUninstall && teardown == abi.Discard {
 			return nil
 		}
@@ -118,7 +118,7 @@ func (r *removal) drop(ctx context.Context) error {
 }
 
 func (r *removal) forget() {
-	r.driver.hub.untrack(r.key)
+	r.driver.hub.untrack(r.key, r.entry.Owner.UID)
 	r.driver.runner.forget(r.key)
 }
 

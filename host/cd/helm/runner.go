@@ -86,6 +86,18 @@ func (r *runner) running(key releaseKey) (step, bool) {
 	return m.running.step, true
 }
 
+// runningFor is running for the actions of one owner: what another is doing is nobody's
+// business who may not read the release.
+func (r *runner) runningFor(key releaseKey, ownerUID string) (step, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m, ok := r.releases[key]
+	if !ok || m.running == nil || m.running.owner.UID != ownerUID {
+		return "", false
+	}
+	return m.running.step, true
+}
+
 // ended identifies the last action that ended on a release. Whoever reads the state of a
 // release and then starts an action asks before reading: see start.
 func (r *runner) ended(key releaseKey) uint64 {
