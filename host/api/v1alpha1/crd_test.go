@@ -67,6 +67,7 @@ func TestCRDs(t *testing.T) {
 	t.Run("Largest", func(t *testing.T) { testLargest(t, api, namespace) })
 	t.Run("RefusedStacks", func(t *testing.T) { testRefusedStacks(t, api, namespace) })
 	t.Run("RefusedOthers", func(t *testing.T) { testRefusedOthers(t, api) })
+	t.Run("Grants", func(t *testing.T) { testGrants(t, api) })
 	t.Run("UnknownFields", func(t *testing.T) { testUnknownFields(t, api, namespace) })
 	t.Run("Examples", func(t *testing.T) {
 		applied, err := testenv.ApplyPath(t.Context(), api, examples)
@@ -208,6 +209,8 @@ func testRefusedStacks(t *testing.T, api client.Client, namespace string) {
 		"GraceEmpty":    {reason: "nothing is no duration", body: remotes("[{name: r, unreachableGrace: '', kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
 		"GraceNegative": {reason: "nothing ends before it begins", body: remotes("[{name: r, unreachableGrace: -1m, kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
 		"GraceHuge":     {reason: "what does not fit into a duration is none", body: remotes("[{name: r, unreachableGrace: 9999999h, kubeconfigSecret: {name: s}}]"), want: "spec.remotes[0].unreachableGrace"},
+		"Account":       {reason: "an account is one of the Stack's namespace", body: stack(leaf) + "  serviceAccountName: 'kube-system:builder'\n", want: "spec.serviceAccountName"},
+		"AccountPath":   {reason: "and not somewhere else", body: stack(leaf) + "  serviceAccountName: ../builder\n", want: "spec.serviceAccountName"},
 		"EmptyRef":      {reason: "a leaf names something", body: stack("{name: a, module: {ref: ''}}"), want: "spec.provisioners[0].module.ref"},
 		"EmptyWhen":     {reason: "a condition says something", body: stack("{name: a, conditional: {when: '', child: a}}"), want: "spec.provisioners[0].conditional.when"},
 		"ValuesKind":    {reason: "values come from two kinds", body: stack("{name: a, application: {ref: x, valuesFrom: [{kind: Pod, name: p}]}}"), want: `supported values: "ConfigMap", "Secret"`},
@@ -232,6 +235,8 @@ func testRefusedOthers(t *testing.T, api client.Client) {
 		"Capability":      {reason: "capabilities are known", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: [http_get]}}`, want: "spec.grant.capabilities[0]: Unsupported value"},
 		"Grant":           {reason: "an admin says what is granted, even if nothing", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: []}`, want: "spec.grant: Required value"},
 		"Verb":            {reason: "verbs are known", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: [], kube: [{apiGroup: "", kinds: [Pod], verbs: [watch], namespaces: []}]}}`, want: "Unsupported value"},
+		"NothingGranted":  {reason: "nothing is a grant", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: []}}`},
+		"UnsetNamespaces": {reason: "who may use a module is said, even if nobody", kind: "Module", body: `spec: {reference: r/m, grant: {capabilities: []}}`, want: "spec.allowedNamespaces: Required value"},
 		"Poll":            {reason: "a text that is no duration would break the list of all", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: []}, pollInterval: often}`, want: "spec.pollInterval"},
 		"Timeout":         {reason: "likewise", kind: "Module", body: `spec: {reference: r/m, allowedNamespaces: [], grant: {capabilities: []}, limits: {timeout: ""}}`, want: "spec.limits.timeout"},
 		"Application":     {reason: "a whole application is accepted", kind: "Application", body: `spec: {versions: [{version: 1.0.0, repo: "oci://r.example.com/charts", chart: c, values: {a: null}}]}`},
@@ -253,6 +258,64 @@ func testRefusedOthers(t *testing.T, api client.Client) {
 			require.True(t, apierrors.IsInvalid(err), "%s: %v", tc.reason, err)
 			require.ErrorContains(t, err, tc.want, tc.reason)
 		})
+	}
+}
+
+// testGrants sends grants that would mean nothing, or look as if they meant everything: an
+// admin learns of it when they write it, and not when a module is denied.
+func testGrants(t *testing.T, api client.Client) {
+	kube := func(rule string) string { return "{capabilities: [kube_get], kube: [" + rule + "]}" }
+	secrets := func(rule string) string { return "{capabilities: [secret_read], secrets: [" + rule + "]}" }
+	for name, tc := range map[string]struct {
+		reason, grant, want string
+	}{
+		"EveryFunction":    {reason: "all there are", grant: "{capabilities: [app_ensure, app_remove, app_list, kube_get, kube_list, kube_apply, kube_delete, secret_read, event]}"},
+		"Capability":       {reason: "a function of another host", grant: "{capabilities: [kube_exec]}", want: "grant.capabilities[0]: Unsupported value"},
+		"CapabilityAny":    {reason: "functions have no wildcard", grant: "{capabilities: ['*']}", want: "grant.capabilities[0]: Unsupported value"},
+		"CapabilityPrefix": {reason: "nor a prefix", grant: "{capabilities: ['kube_*']}", want: "grant.capabilities[0]: Unsupported value"},
+		"CapabilityEmpty":  {reason: "nothing is no name", grant: "{capabilities: ['']}", want: "grant.capabilities[0]: Unsupported value"},
+		"CapabilityTwice":  {reason: "a set", grant: "{capabilities: [event, event]}", want: "grant.capabilities[1]: Duplicate value"},
+		"CapabilityUnset":  {reason: "unset could be taken for all", grant: "{}", want: "grant.capabilities: Required value"},
+		"CapabilityNull":   {reason: "so could null", grant: "{capabilities: null}", want: "grant.capabilities"},
+
+		"Kube":            {reason: "namespaces have a wildcard", grant: kube("{apiGroup: apps, kinds: [Deployment], verbs: [get], namespaces: ['*'], scopes: [current, home]}")},
+		"KubeNowhere":     {reason: "no namespaces are none", grant: kube("{kinds: [Pod], verbs: [get], namespaces: []}")},
+		"NamespacesUnset": {reason: "unset could be taken for every one", grant: kube("{kinds: [Pod], verbs: [get]}"), want: "grant.kube[0].namespaces: Required value"},
+		"Namespace":       {reason: "no such thing can exist", grant: kube("{kinds: [Pod], verbs: [get], namespaces: ['team-*']}"), want: "grant.kube[0].namespaces[0]"},
+		"NamespaceEmpty":  {reason: "the empty one is not all of them", grant: kube("{kinds: [Pod], verbs: [get], namespaces: ['']}"), want: "grant.kube[0].namespaces[0]"},
+		"KindAny":         {reason: "kinds have no wildcard", grant: kube("{kinds: ['*'], verbs: [get], namespaces: ['*']}"), want: "grant.kube[0].kinds[0]"},
+		"KindResource":    {reason: "kinds are not resources", grant: kube("{kinds: [pods], verbs: [get], namespaces: ['*']}"), want: "grant.kube[0].kinds[0]"},
+		"KindPath":        {reason: "nor subresources", grant: kube("{kinds: [Pod/exec], verbs: [get], namespaces: ['*']}"), want: "grant.kube[0].kinds[0]"},
+		"KindsNone":       {reason: "a rule is about something", grant: kube("{kinds: [], verbs: [get], namespaces: ['*']}"), want: "grant.kube[0].kinds"},
+		"GroupAny":        {reason: "groups have no wildcard", grant: kube("{apiGroup: '*', kinds: [Pod], verbs: [get], namespaces: ['*']}"), want: "grant.kube[0].apiGroup"},
+		"VerbAny":         {reason: "verbs have no wildcard", grant: kube("{kinds: [Pod], verbs: ['*'], namespaces: ['*']}"), want: "grant.kube[0].verbs[0]: Unsupported value"},
+		"ScopeAny":        {reason: "scopes have no wildcard", grant: kube("{kinds: [Pod], verbs: [get], namespaces: ['*'], scopes: ['*']}"), want: "grant.kube[0].scopes[0]: Unsupported value"},
+		"Secret":          {reason: "no grant lets kube_* reach Secrets", grant: kube("{apiGroup: '', kinds: [ConfigMap, Secret], verbs: [get], namespaces: [a]}"), want: "Secrets are not reached through kube_*"},
+		"SecretNoGroup":   {reason: "however the core group is spelled", grant: kube("{kinds: [Secret], verbs: [get], namespaces: [a]}"), want: "Secrets are not reached through kube_*"},
+		"OtherSecret":     {reason: "another group's Secret is another kind", grant: kube("{apiGroup: vault.example.com, kinds: [Secret], verbs: [get], namespaces: [a]}")},
+
+		"Secrets":           {reason: "the names of Secrets have a wildcard", grant: secrets("{namespace: $(owner), names: ['*'], scopes: [home], raw: true}")},
+		"SecretsNamespace":  {reason: "their namespaces have none", grant: secrets("{namespace: '*', names: [a]}"), want: "grant.secrets[0].namespace"},
+		"SecretsNowhere":    {reason: "the empty one is not all of them", grant: secrets("{namespace: '', names: [a]}"), want: "grant.secrets[0].namespace"},
+		"SecretsOther":      {reason: "there is one placeholder", grant: secrets("{namespace: $(stack), names: [a]}"), want: "grant.secrets[0].namespace"},
+		"SecretsNames":      {reason: "a rule is about something", grant: secrets("{namespace: a, names: []}"), want: "grant.secrets[0].names"},
+		"SecretsNamesUnset": {reason: "unset could be taken for every one", grant: secrets("{namespace: a}"), want: "grant.secrets[0].names: Required value"},
+		"SecretsName":       {reason: "names are exact", grant: secrets("{namespace: a, names: ['b*']}"), want: "grant.secrets[0].names[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `spec: {reference: r/m, allowedNamespaces: ["*"], grant: ` + tc.grant + "}"
+			err := api.Create(t.Context(), object(t, "Module", "", "grant-"+strings.ToLower(name), body))
+			if tc.want == "" {
+				require.NoError(t, err, tc.reason)
+				return
+			}
+			require.True(t, apierrors.IsInvalid(err), "%s: %v", tc.reason, err)
+			require.ErrorContains(t, err, tc.want, tc.reason)
+		})
+	}
+	for name, allowed := range map[string]string{"prefix": "'team-*'", "empty": "''", "upper": "Team"} {
+		err := api.Create(t.Context(), object(t, "Module", "", "allowed-"+name, "spec: {reference: r/m, allowedNamespaces: ["+allowed+"], grant: {capabilities: []}}"))
+		require.ErrorContains(t, err, "spec.allowedNamespaces[0]", "%s is no namespace", name)
 	}
 }
 

@@ -59,6 +59,8 @@ type ModuleSpec struct {
 	// every one. Empty means none.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
 	AllowedNamespaces []string `json:"allowedNamespaces"`
 	// Grant is what the module may do.
 	Grant Grant `json:"grant"`
@@ -75,7 +77,9 @@ type NamespacedName struct {
 	Name string `json:"name"`
 }
 
-// Grant is what a module may do. Empty means nothing.
+// Grant is what a module may do. Empty means nothing. Only namespaces and the names of
+// Secrets have a wildcard, so that nothing is granted that nobody has thought of: there is
+// none for capabilities, groups, kinds, verbs and scopes, nor for the namespaces of Secrets.
 type Grant struct {
 	// Capabilities are the host functions that the module may call.
 	// +listType=set
@@ -95,14 +99,20 @@ type Grant struct {
 }
 
 // KubeGrant allows verbs on kinds.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.apiGroup) && size(self.apiGroup) > 0) || !('Secret' in self.kinds)",message="Secrets are not reached through kube_*; grant secret_read and list them in secrets"
 type KubeGrant struct {
-	// APIGroup is the group; empty means the core group.
+	// APIGroup is the group; empty means the core group. There is no wildcard.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	APIGroup string `json:"apiGroup"`
+	// Kinds are the kinds, as in a manifest. There is no wildcard.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[A-Z][A-Za-z0-9]*$`
 	Kinds []string `json:"kinds"`
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -112,6 +122,8 @@ type KubeGrant struct {
 	// kinds. Empty means none.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
 	Namespaces []string `json:"namespaces"`
 	// Scopes are the clusters: current, home. Empty means current.
 	// +optional
@@ -122,12 +134,17 @@ type KubeGrant struct {
 
 // SecretGrant allows reading Secrets.
 type SecretGrant struct {
-	// Namespace is a namespace, or $(owner) for the namespace of the Stack.
+	// Namespace is a namespace, or $(owner) for the namespace of the Stack. There is no
+	// wildcard.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^(\$\(owner\)|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
 	Namespace string `json:"namespace"`
 	// Names are the Secrets; * stands for every one of the namespace.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^(\*|[a-z0-9]([-a-z0-9.]*[a-z0-9])?)$`
 	Names []string `json:"names"`
 	// Scopes are the clusters: current, home. Empty means home.
 	// +optional

@@ -58,6 +58,7 @@ type StackSpec struct {
 	// Stack is refused.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 	// Suspend stops all work but deletion.
 	// +optional
