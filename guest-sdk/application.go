@@ -1,15 +1,11 @@
 package guest
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
-
-// Values are the values of a chart. A nil stays a JSON null, which removes a default of
-// the chart. Strings may contain the handle of a secret; see [Call.Secret].
-type Values map[string]any
 
 // AppSpec is one Helm release. Where it goes, and as whom, is the host's business. A
 // field that is empty takes the value of the Catalogue entry, if one is named.
@@ -54,32 +50,32 @@ func (a App) Ensure(spec AppSpec) error {
 		Parameters: spec.Parameters, AllowDegraded: spec.AllowDegraded,
 	}
 	if spec.Values != nil {
-		raw, err := json.Marshal(spec.Values)
+		raw, err := encode(spec.Values, a.call.marshal)
 		if err != nil {
 			return Terminal(abi.ReasonInvalidConfig, "encode the values: "+err.Error())
 		}
 		request.Values = raw
 	}
-	var status abi.AppStatus
-	if err := a.call.exchange(abi.AppEnsure, appEnsure, &request, &status); err != nil {
-		return err
+	body, err := wire.EncodeAppSpec(&request)
+	if err != nil {
+		return Terminal(abi.ReasonInvalidConfig, "encode the request: "+err.Error())
 	}
-	return a.settle(abi.AppEnsure, &status)
+	return a.settle(abi.AppEnsure, appEnsure, body)
 }
 
 // Remove removes the application as the scope's teardown policy says. It returns nil
 // when nothing is left to wait for, also for what never existed, and otherwise an
 // [Error] that a handler can return as it is. Capability: app_remove.
 func (a App) Remove() error {
-	var status abi.AppStatus
-	if err := a.call.exchange(abi.AppRemove, appRemove, &abi.AppRef{Name: a.name}, &status); err != nil {
-		return err
-	}
-	return a.settle(abi.AppRemove, &status)
+	return a.settle(abi.AppRemove, appRemove, wire.EncodeAppRef(&abi.AppRef{Name: a.name}))
 }
 
-// settle passes the host's verdict on.
-func (a App) settle(f abi.Function, status *abi.AppStatus) error {
+// settle asks the host and passes its verdict on.
+func (a App) settle(f abi.Function, imported binding, body []byte) error {
+	status, err := exchange(a.call, f, imported, body, wire.DecodeAppStatus)
+	if err != nil {
+		return err
+	}
 	if status.Phase == "" {
 		return Retry(abi.ReasonUnexpected, string(f)+": the host answered without a phase")
 	}
@@ -100,9 +96,6 @@ func (a App) settle(f abi.Function, status *abi.AppStatus) error {
 // Apps lists the applications of this node that the host knows, those of an earlier
 // version of the module included. Capability: app_list.
 func (c *Call) Apps() ([]abi.AppEntry, error) {
-	var result abi.AppListResult
-	if err := c.exchange(abi.AppList, appList, &abi.AppListRequest{}, &result); err != nil {
-		return nil, err
-	}
-	return result.Applications, nil
+	result, err := exchange(c, abi.AppList, appList, []byte("{}"), wire.DecodeAppList)
+	return result.Applications, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
 
 // Call is one call of a handler: what the host says about it, and the way to ask the
@@ -14,13 +15,17 @@ type Call struct {
 	input  abi.Input
 	output abi.Output
 	host   Host
+	// marshal encodes values of types that this package does not know, or is nil.
+	marshal marshal
 }
 
 func newCall(operation string, envelope []byte, host Host) (*Call, error) {
 	c := &Call{host: host}
-	if err := json.Unmarshal(envelope, &c.input); err != nil {
+	input, err := wire.DecodeInput(envelope)
+	if err != nil {
 		return c, errors.New("decode the envelope: " + err.Error())
 	}
+	c.input = input
 	if c.input.ABI != abi.Version {
 		return c, errors.New("the host speaks another version of the ABI than the module")
 	}
@@ -73,22 +78,35 @@ func (c *Call) Now() time.Time {
 // facts_missing; a Deprovision must expect that and go on without. One of another shape
 // is a Terminal invalid_config.
 func (c *Call) Fact(name string, into any) error {
-	raw, ok := c.input.Facts[name]
-	if !ok {
-		return Yield(abi.ReasonFactsMissing, "fact "+name)
+	fact, err := c.FactDoc(name)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := json.Unmarshal(fact.raw, into); err != nil {
 		return Terminal(abi.ReasonInvalidConfig, "fact "+name+": "+err.Error())
 	}
 	return nil
 }
 
+// FactDoc is like [Call.Fact], for reading the fact without decoding it.
+func (c *Call) FactDoc(name string) (Doc, error) {
+	raw, ok := c.input.Facts[name]
+	if !ok {
+		return Doc{}, Yield(abi.ReasonFactsMissing, "fact "+name)
+	}
+	return newDoc(name, raw), nil
+}
+
+// Config is the config of the node as it came, beside what the handler gets.
+func (c *Call) Config() Doc { return newDoc("config", c.input.Config) }
+
 // Publish makes a fact known to later nodes, whatever the handler returns. A name should
 // be an identifier, so that expressions can say facts.name. The host keeps a few
-// KiB for all facts of a tree: publish addresses and names, not documents. It fails for a value
-// that JSON cannot express.
+// KiB for all facts of a tree: publish addresses and names, not documents. The value is of
+// a type that [Values] lists, or in a [Module] any that encoding/json takes; it fails for
+// others.
 func (c *Call) Publish(name string, value any) error {
-	raw, err := json.Marshal(value)
+	raw, err := encode(value, c.marshal)
 	if err != nil {
 		return errors.New("publish fact " + name + ": " + err.Error())
 	}

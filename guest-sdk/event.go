@@ -1,6 +1,9 @@
 package guest
 
-import "github.com/caisson-dev/caisson/abi"
+import (
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
+)
 
 // EventType is the type of a Kubernetes event.
 type EventType string
@@ -15,6 +18,7 @@ const (
 // of the manifest or of the host's own; its sentence is the event's text. A failure is
 // seldom worth more than a line in the log. Capability: event.
 func (c *Call) Event(kind EventType, reason string) error {
-	request := abi.EventRequest{Type: string(kind), Reason: reason}
-	return c.exchange(abi.Event, eventRecord, &request, &abi.EventResult{})
+	body := wire.EncodeEvent(&abi.EventRequest{Type: string(kind), Reason: reason})
+	_, err := exchange(c, abi.Event, eventRecord, body, wire.DecodeEvent)
+	return err
 }

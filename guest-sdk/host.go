@@ -1,9 +1,8 @@
 package guest
 
 import (
-	"encoding/json"
-
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
 
 // Host stands in for the host where a module runs natively; see package guesttest. In
@@ -21,47 +20,30 @@ type binding func(request []byte) (response []byte)
 
 // exchange calls a host function and decodes its result. A failure that the host
 // answers comes back as an [Error] that wraps the [abi.CallError].
-func (c *Call) exchange(f abi.Function, imported binding, request, result any) error {
-	body, err := json.Marshal(request)
-	if err != nil {
-		return Terminal(abi.ReasonInvalidConfig, string(f)+": encode the request: "+err.Error())
-	}
+func exchange[R any](c *Call, f abi.Function, imported binding, body []byte, decode func([]byte) (R, error)) (R, error) {
+	var none R
 	var raw []byte
 	if c.host != nil {
 		raw = c.host.Call(f, body)
 	} else {
 		raw = imported(body)
 	}
-	response := struct {
-		Result target         `json:"result"`
-		Error  *abi.CallError `json:"error"`
-	}{Result: target{into: result}}
-	if err := json.Unmarshal(raw, &response); err != nil {
-		return Retry(abi.ReasonUnexpected, string(f)+": decode the host's answer: "+err.Error())
+	response, err := wire.DecodeResponse(raw)
+	if err != nil {
+		return none, Retry(abi.ReasonUnexpected, string(f)+": decode the host's answer: "+err.Error())
 	}
 	if response.Error != nil {
-		return c.failure(f, response.Error)
+		return none, c.failure(f, response.Error)
 	}
-	if !response.Result.set {
-		return Retry(abi.ReasonUnexpected, string(f)+": the host answered neither a result nor an error")
+	// An empty answer must not pass for an application that is ready.
+	if kind := wire.KindOf(response.Result); kind == wire.KindNone || kind == wire.KindNull {
+		return none, Retry(abi.ReasonUnexpected, string(f)+": the host answered neither a result nor an error")
 	}
-	return nil
-}
-
-// target decodes into a value that the caller owns and remembers whether anything came:
-// an empty answer must not pass for an application that is ready.
-type target struct {
-	into any
-	set  bool
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *target) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil
+	result, err := decode(response.Result)
+	if err != nil {
+		return none, Retry(abi.ReasonUnexpected, string(f)+": decode the host's answer: "+err.Error())
 	}
-	t.set = true
-	return json.Unmarshal(data, t.into)
+	return result, nil
 }
 
 // failure gives the failure of a host function the disposition and reason that a module

@@ -1,11 +1,11 @@
 package guest
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
 
 // Kube reads and writes Kubernetes objects, within the rules of the module's manifest
@@ -19,76 +19,123 @@ func (c *Call) Kube() Kube { return Kube{call: c} }
 // Get decodes an object into a struct, a map or a *json.RawMessage. Declare only the fields that
 // are needed: decoding is the expensive part of a call. Capability: kube_get.
 func (k Kube) Get(ref abi.ObjectRef, into any) error {
-	result := struct {
-		Object any `json:"object"`
-	}{into}
-	return k.call.exchange(abi.KubeGet, kubeGet, &abi.KubeGetRequest{ObjectRef: ref}, &result)
+	object, err := k.GetDoc(ref)
+	if err != nil {
+		return err
+	}
+	return decodeObject(abi.KubeGet, object, into)
+}
+
+// GetDoc is like [Kube.Get], for reading an object without decoding it. Capability:
+// kube_get.
+func (k Kube) GetDoc(ref abi.ObjectRef) (Doc, error) {
+	body := wire.EncodeKubeGet(&abi.KubeGetRequest{ObjectRef: ref})
+	result, err := exchange(k.call, abi.KubeGet, kubeGet, body, wire.DecodeKubeGet)
+	if err != nil {
+		return Doc{}, err
+	}
+	return objectDoc(abi.KubeGet, ref.Kind, result.Object)
+}
+
+// objectDoc refuses an answer without an object: it must not read as one without fields.
+func objectDoc(f abi.Function, kind string, raw json.RawMessage) (Doc, error) {
+	if len(raw) == 0 {
+		return Doc{}, Retry(abi.ReasonUnexpected, string(f)+": the host answered without an object")
+	}
+	return newDoc(kind, raw), nil
+}
+
+func decodeObject(f abi.Function, object Doc, into any) error {
+	if err := json.Unmarshal(object.raw, into); err != nil {
+		return Retry(abi.ReasonUnexpected, string(f)+": decode the object: "+err.Error())
+	}
+	return nil
 }
 
 // List decodes the objects of all pages into a slice that into points to. A Limit in the
 // query is the size of a page, not of the result. A cursor that has expired on the way is
 // a conflict; the next call starts over. Capability: kube_list.
 func (k Kube) List(query abi.KubeListRequest, into any) error {
-	var all bytes.Buffer
-	all.WriteByte('[')
-	for {
-		var page struct {
-			Items    json.RawMessage `json:"items"`
-			Continue string          `json:"continue"`
-		}
-		if err := k.call.exchange(abi.KubeList, kubeList, &query, &page); err != nil {
-			return err
-		}
-		appendItems(&all, page.Items)
-		if page.Continue == "" {
-			break
-		}
-		query.Continue = page.Continue
+	items, err := k.items(query)
+	if err != nil {
+		return err
 	}
-	all.WriteByte(']')
-	if err := json.Unmarshal(all.Bytes(), into); err != nil {
+	all := []byte{'['}
+	for i, item := range items {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = append(all, item...)
+	}
+	if err := json.Unmarshal(append(all, ']'), into); err != nil {
 		return errors.New("decode the list of " + query.Kind + ": " + err.Error())
 	}
 	return nil
 }
 
-// appendItems appends the elements of a JSON array without decoding them.
-func appendItems(all *bytes.Buffer, array json.RawMessage) {
-	array = bytes.TrimSpace(array)
-	if len(array) < 2 || array[0] != '[' {
-		return
+// ListDocs is like [Kube.List], for reading the objects without decoding them.
+// Capability: kube_list.
+func (k Kube) ListDocs(query abi.KubeListRequest) ([]Doc, error) {
+	items, err := k.items(query)
+	if err != nil {
+		return nil, err
 	}
-	items := bytes.TrimSpace(array[1 : len(array)-1])
-	if len(items) == 0 {
-		return
+	docs := make([]Doc, 0, len(items))
+	for _, item := range items {
+		docs = append(docs, newDoc(query.Kind, item))
 	}
-	if all.Len() > 1 {
-		all.WriteByte(',')
-	}
-	all.Write(items)
+	return docs, nil
 }
 
-// Apply applies an object, which must be named, as server-side apply does. What it looks
+// items returns the objects of all pages.
+func (k Kube) items(query abi.KubeListRequest) ([]json.RawMessage, error) {
+	var all []json.RawMessage
+	for {
+		page, err := exchange(k.call, abi.KubeList, kubeList, wire.EncodeKubeList(&query), wire.DecodeKubeList)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Continue == "" {
+			return all, nil
+		}
+		query.Continue = page.Continue
+	}
+}
+
+// Apply applies an object, which must be named, as server-side apply does. It is of a type
+// that [Values] lists, or in a [Module] of any that encoding/json takes. What it looks
 // like afterwards is decoded into into, unless that is nil. Capability: kube_apply.
 func (k Kube) Apply(scope abi.KubeScope, object, into any) error {
-	raw, err := json.Marshal(object)
+	after, err := k.ApplyDoc(scope, object)
+	if err != nil || into == nil {
+		return err
+	}
+	return decodeObject(abi.KubeApply, after, into)
+}
+
+// ApplyDoc is like [Kube.Apply], for reading the object without decoding it. Capability:
+// kube_apply.
+func (k Kube) ApplyDoc(scope abi.KubeScope, object any) (Doc, error) {
+	raw, err := encode(object, k.call.marshal)
 	if err != nil {
-		return errors.New("encode the object: " + err.Error())
+		return Doc{}, errors.New("encode the object: " + err.Error())
 	}
-	if into == nil {
-		into = new(json.RawMessage)
+	body, err := wire.EncodeKubeApply(&abi.KubeApplyRequest{Scope: scope, Object: raw})
+	if err != nil {
+		return Doc{}, errors.New("encode the request: " + err.Error())
 	}
-	result := struct {
-		Object any `json:"object"`
-	}{into}
-	return k.call.exchange(abi.KubeApply, kubeApply, &abi.KubeApplyRequest{Scope: scope, Object: raw}, &result)
+	result, err := exchange(k.call, abi.KubeApply, kubeApply, body, wire.DecodeKubeApply)
+	if err != nil {
+		return Doc{}, err
+	}
+	return objectDoc(abi.KubeApply, "object", result.Object)
 }
 
 // Delete deletes an object and reports whether it is gone. One that was still there is on
 // its way now: yield and call again. What never existed is gone. Capability: kube_delete.
 func (k Kube) Delete(request abi.KubeDeleteRequest) (gone bool, err error) {
-	var result abi.KubeDeleteResult
-	err = k.call.exchange(abi.KubeDelete, kubeDelete, &request, &result)
+	result, err := exchange(k.call, abi.KubeDelete, kubeDelete, wire.EncodeKubeDelete(&request), wire.DecodeKubeDelete)
 	if IsAbsent(err) {
 		return true, nil
 	}

@@ -5,10 +5,11 @@ import (
 	"errors"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
 
 // Module is a leaf provisioner. C is the struct that a node's config is decoded into;
-// use struct{} for a module without one.
+// use struct{} for a module without one. See [Lean] for one that does without decoding.
 type Module[C any] struct {
 	// Manifest is what the module declares of itself; an ABI of 0 becomes [abi.Version].
 	Manifest abi.Manifest
@@ -23,7 +24,7 @@ type Module[C any] struct {
 	Deprovision func(call *Call, config C) error
 }
 
-// Program is a [Module] of any config type.
+// Program is a [Module] or a [Lean] one, of any config type.
 type Program interface {
 	manifest() abi.Manifest
 	handle(call *Call) error
@@ -33,17 +34,17 @@ type Program interface {
 // one module in it, so this is as global as its main.
 var registered Program
 
-// Register makes m the module of this program and returns it, for use as
+// Register makes p the module of this program and returns it, for use as
 //
 //	var module = guest.Register(guest.Module[Config]{…})
 //
 // It panics when called twice: a program is one module.
-func Register[C any](m Module[C]) Module[C] {
+func Register[P Program](p P) P {
 	if registered != nil {
 		panic("guest: Register called twice; a program is one module")
 	}
-	registered = m
-	return m
+	registered = p
+	return p
 }
 
 // Describe returns the manifest of p as the describe export answers it.
@@ -65,6 +66,7 @@ func (m Module[C]) handle(call *Call) error {
 	if handler == nil {
 		return errors.New("the module has no handler for " + call.input.Operation)
 	}
+	call.marshal = json.Marshal
 	var config C
 	if err := decodeConfig(call.input.Config, &config); err != nil && !call.removing() {
 		return Terminal(abi.ReasonInvalidConfig, "config: "+err.Error())
@@ -78,7 +80,8 @@ func describe(p Program) ([]byte, error) {
 	if p == nil {
 		return nil, errors.New("no module is registered; see guest.Register")
 	}
-	out, err := json.Marshal(Describe(p))
+	manifest := Describe(p)
+	out, err := wire.EncodeManifest(&manifest)
 	if err != nil {
 		return nil, errors.New("encode the manifest: " + err.Error())
 	}

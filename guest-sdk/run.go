@@ -1,10 +1,10 @@
 package guest
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
 
 // Run runs one export of p natively: the JSON of an [abi.Input] in, the disposition and
@@ -30,7 +30,7 @@ func (c *Call) conclude(err error) (abi.Disposition, []byte) {
 		c.output.RetryAfterSeconds = wholeSeconds(e.retryAfter)
 	}
 	// Facts and state are JSON that this package encoded, so this cannot fail.
-	out, _ := json.Marshal(&c.output)
+	out, _ := wire.EncodeOutput(&c.output)
 	return d, out
 }
 

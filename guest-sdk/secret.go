@@ -1,6 +1,9 @@
 package guest
 
-import "github.com/caisson-dev/caisson/abi"
+import (
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
+)
 
 // Secret asks for one key of a Secret. It answers with a handle, which stands for the
 // bytes inside the values of this call's applications, and a digest, which is fit for an
@@ -10,7 +13,5 @@ import "github.com/caisson-dev/caisson/abi"
 // A Secret or key that is not there is a UserActionRequired secret_missing, for which
 // [IsAbsent] holds. Capability: secret_read.
 func (c *Call) Secret(request abi.SecretReadRequest) (abi.SecretReadResult, error) {
-	var result abi.SecretReadResult
-	err := c.exchange(abi.SecretRead, secretRead, &request, &result)
-	return result, err
+	return exchange(c, abi.SecretRead, secretRead, wire.EncodeSecret(&request), wire.DecodeSecret)
 }

@@ -24,9 +24,14 @@ import (
 // module; into may then be half filled.
 func (c *Call) State(into any) (bool, error) { return decodeState("state", c.input.State, into) }
 
+// StateDoc is like [Call.State], for reading what was left without decoding it; it is
+// absent if nothing was.
+func (c *Call) StateDoc() Doc { return newDoc("state", c.input.State) }
+
 // SetState leaves a value for the next call of this node, in place of the last one,
-// whatever the handler returns. It fails for a value that JSON cannot express.
-func (c *Call) SetState(value any) error { return encodeState("state", &c.output.State, value) }
+// whatever the handler returns. The value is of a type that [Values] lists, or in a
+// [Module] any that encoding/json takes; it fails for others.
+func (c *Call) SetState(value any) error { return c.encodeState("state", &c.output.State, value) }
 
 // DropState makes the host forget what the last call left.
 func (c *Call) DropState() { c.output.State = dropped() }
@@ -37,9 +42,12 @@ func (c *Call) GenerationState(into any) (bool, error) {
 	return decodeState("generation state", c.input.GenerationState, into)
 }
 
+// GenerationStateDoc is like [Call.StateDoc].
+func (c *Call) GenerationStateDoc() Doc { return newDoc("generationState", c.input.GenerationState) }
+
 // SetGenerationState is like [Call.SetState].
 func (c *Call) SetGenerationState(value any) error {
-	return encodeState("generation state", &c.output.GenerationState, value)
+	return c.encodeState("generation state", &c.output.GenerationState, value)
 }
 
 // DropGenerationState is like [Call.DropState].
@@ -51,9 +59,12 @@ func (c *Call) StickyState(into any) (bool, error) {
 	return decodeState("sticky state", c.input.StickyState, into)
 }
 
+// StickyStateDoc is like [Call.StateDoc].
+func (c *Call) StickyStateDoc() Doc { return newDoc("stickyState", c.input.StickyState) }
+
 // SetStickyState is like [Call.SetState].
 func (c *Call) SetStickyState(value any) error {
-	return encodeState("sticky state", &c.output.StickyState, value)
+	return c.encodeState("sticky state", &c.output.StickyState, value)
 }
 
 // DropStickyState is like [Call.DropState].
@@ -69,8 +80,8 @@ func decodeState(what string, raw json.RawMessage, into any) (bool, error) {
 	return true, nil
 }
 
-func encodeState(what string, into *json.RawMessage, value any) error {
-	raw, err := json.Marshal(value)
+func (c *Call) encodeState(what string, into *json.RawMessage, value any) error {
+	raw, err := encode(value, c.marshal)
 	if err != nil {
 		return errors.New("encode the " + what + ": " + err.Error())
 	}

@@ -6,6 +6,9 @@
 //	h.AppReady("")
 //	require.Equal(t, "OK", h.Provision(Config{PodCIDR: "10.244.0.0/16"}).String())
 //
+// A config is a struct, a map or raw JSON, for [guest.Module] and [guest.Lean] alike; a map
+// is what a person writes, with the names that the module has to know.
+//
 // # How it fits
 //
 // A [Harness] plays the host of package abi: every call goes through the JSON of the

@@ -63,7 +63,8 @@ func Rules() []Rule {
 		// The contract with guests, and what a module's author imports.
 		{Packages: []string{"abi"}},
 		{Packages: []string{"abi/abitest", "abi/wasmfile"}, Ours: []string{"abi"}},
-		{Packages: []string{"guest-sdk"}, Ours: []string{"abi"}, Others: []string{"github.com/extism/go-pdk"}, TestOurs: []string{"abi/abitest", "guest-sdk/guesttest"}},
+		{Packages: []string{"guest-sdk/internal/wire"}, Ours: []string{"abi"}, TestOurs: []string{"abi/abitest"}},
+		{Packages: []string{"guest-sdk"}, Ours: []string{"abi", "guest-sdk/internal/wire"}, Others: []string{"github.com/extism/go-pdk"}, TestOurs: []string{"abi/abitest", "guest-sdk/guesttest"}},
 		{Packages: []string{"guest-sdk/guesttest"}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"abi/abitest"}},
 		{Packages: []string{"modules/..."}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"guest-sdk/guesttest", "abi/wasmfile"}},
 		{Packages: []string{"examples/..."}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"guest-sdk/guesttest"}},

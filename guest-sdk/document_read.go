@@ -1,0 +1,141 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+
+	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
+)
+
+// String returns a string, or "" for none.
+func (d Doc) String() string { return d.StringOr("") }
+
+// StringOr returns a string, or fallback for none and for an empty one.
+func (d Doc) StringOr(fallback string) string {
+	switch {
+	case !d.Exists():
+		return fallback
+	case d.kind() != wire.KindString:
+		d.mistyped("a string")
+		return fallback
+	}
+	s, err := wire.NewReader(d.raw).Text()
+	if err != nil || s == "" {
+		return fallback
+	}
+	return s
+}
+
+// OneOf returns a string out of a list, and the first of it for none and for an empty one.
+// Any other string is noted.
+func (d Doc) OneOf(first string, others ...string) string {
+	s := d.StringOr(first)
+	if s == first {
+		return s
+	}
+	list := first
+	for _, other := range others {
+		if s == other {
+			return s
+		}
+		list += ", " + other
+	}
+	d.Refuse("must be one of " + list)
+	return first
+}
+
+// Int returns a whole number, or 0 for none.
+func (d Doc) Int() int { return d.IntOr(0) }
+
+// IntOr returns a whole number, or fallback for none. One that is written with a fraction
+// or an exponent is none, as in encoding/json.
+func (d Doc) IntOr(fallback int) int {
+	switch {
+	case !d.Exists():
+		return fallback
+	case d.kind() != wire.KindNumber:
+		d.mistyped("a whole number")
+		return fallback
+	}
+	n, err := strconv.ParseInt(string(d.raw), 10, 64)
+	if err != nil || n < math.MinInt || n > math.MaxInt {
+		d.Refuse("must be a whole number")
+		return fallback
+	}
+	return int(n)
+}
+
+// Float returns a number, or 0 for none.
+func (d Doc) Float() float64 { return d.FloatOr(0) }
+
+// FloatOr returns a number, or fallback for none.
+func (d Doc) FloatOr(fallback float64) float64 {
+	switch {
+	case !d.Exists():
+		return fallback
+	case d.kind() != wire.KindNumber:
+		d.mistyped("a number")
+		return fallback
+	}
+	f, err := strconv.ParseFloat(string(d.raw), 64)
+	if err != nil {
+		d.Refuse("is out of range")
+		return fallback
+	}
+	return f
+}
+
+// Bool returns a boolean, or false for none.
+func (d Doc) Bool() bool { return d.BoolOr(false) }
+
+// BoolOr returns a boolean, or fallback for none.
+func (d Doc) BoolOr(fallback bool) bool {
+	switch {
+	case !d.Exists():
+		return fallback
+	case d.kind() != wire.KindBool:
+		d.mistyped("a boolean")
+		return fallback
+	}
+	return d.raw[0] == 't'
+}
+
+// Strings returns a list of strings, or nil for none.
+func (d Doc) Strings() []string {
+	items := d.Items()
+	if items == nil {
+		return nil
+	}
+	list := make([]string, 0, len(items))
+	for _, item := range items {
+		if item.kind() != wire.KindString {
+			item.mistyped("a string")
+			continue
+		}
+		list = append(list, item.String())
+	}
+	return list
+}
+
+// Raw returns the document as it stands, or nil for none: to pass it on, in the values of
+// a chart for instance.
+func (d Doc) Raw() json.RawMessage {
+	d.whole()
+	return d.raw
+}
+
+// Decode decodes the document with encoding/json, which makes the module a megabyte
+// larger. It leaves into alone if d is absent. An error is noted as well.
+func (d Doc) Decode(into any) error {
+	d.whole()
+	if len(d.raw) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(d.raw, into); err != nil {
+		d.Refuse("cannot be decoded: " + err.Error())
+		return errors.New(d.path + ": " + err.Error())
+	}
+	return nil
+}
