@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/netip"
 	"strconv"
@@ -18,16 +17,14 @@ const reasonRemoteScope = "remote_scope_required"
 // Config is what a node passes.
 type Config struct {
 	// PodCIDR is the range that pod addresses are taken from.
-	PodCIDR string `json:"podCIDR"`
+	PodCIDR string
 	// ControlPlanes is the number of control-plane machines; 0 means 3.
-	ControlPlanes int `json:"controlPlanes"`
-	// Repo, Chart and Version override where the chart comes from.
-	Repo    string `json:"repo"`
-	Chart   string `json:"chart"`
-	Version string `json:"version"`
+	ControlPlanes int
+	// Repo, Chart and Version say where the chart comes from.
+	Repo, Chart, Version string
 }
 
-var module = guest.Register(guest.Module[Config]{
+var module = guest.Register(guest.Lean[Config]{
 	Manifest: abi.Manifest{
 		Name:         "cilium",
 		Version:      "0.1.0",
@@ -39,19 +36,32 @@ var module = guest.Register(guest.Module[Config]{
 		}},
 		ConfigSchema: configSchema,
 	},
+	Config:    readConfig,
 	Provision: provision,
 	Deprovision: func(call *guest.Call, _ Config) error {
 		return call.App("").Remove()
 	},
 })
 
+func readConfig(in guest.Doc) Config {
+	cidr := in.Get("podCIDR").Required()
+	cfg := Config{
+		PodCIDR:       cidr.String(),
+		ControlPlanes: in.Get("controlPlanes").Int(),
+		Repo:          in.Get("repo").StringOr("https://helm.cilium.io"),
+		Chart:         in.Get("chart").StringOr("cilium"),
+		Version:       in.Get("version").StringOr("1.18.2"),
+	}
+	if _, err := netip.ParsePrefix(cfg.PodCIDR); err != nil {
+		cidr.Refuse("is no range of addresses: " + err.Error())
+	}
+	return cfg
+}
+
 func provision(call *guest.Call, cfg Config) error {
 	scope := call.Scope()
 	if !scope.Remote || scope.Host == "" {
 		return guest.Terminal(reasonRemoteScope, "the scope is "+scope.ID)
-	}
-	if _, err := netip.ParsePrefix(cfg.PodCIDR); err != nil {
-		return guest.Terminal(abi.ReasonInvalidConfig, "podCIDR: "+err.Error())
 	}
 	// One operator must be enough where one machine is all there is: two of them never
 	// share a node.
@@ -60,9 +70,9 @@ func provision(call *guest.Call, cfg Config) error {
 		operators = 1
 	}
 	return call.App("").Ensure(guest.AppSpec{
-		Repo:      cmp.Or(cfg.Repo, "https://helm.cilium.io"),
-		Chart:     cmp.Or(cfg.Chart, "cilium"),
-		Version:   cmp.Or(cfg.Version, "1.18.2"),
+		Repo:      cfg.Repo,
+		Chart:     cfg.Chart,
+		Version:   cfg.Version,
 		Namespace: "kube-system",
 		Values: guest.Values{
 			// Cilium replaces kube-proxy, so nothing routes the service address of the API

@@ -9,17 +9,20 @@ import (
 	"github.com/caisson-dev/caisson/guest-sdk/guesttest"
 )
 
+// config is what a node passes, as a person writes it.
+type config = map[string]any
+
 func workload() guesttest.Option { return guesttest.Remote("workload", "203.0.113.7", 6443) }
 
 func TestLife(t *testing.T) {
 	h := guesttest.New(t, module, workload())
-	cfg := Config{PodCIDR: "10.244.0.0/16", ControlPlanes: 3}
+	cfg := config{"podCIDR": "10.244.0.0/16", "controlPlanes": 3}
 
 	require.Equal(t, "Yield application_installing", h.Provision(cfg).String())
 	h.AppReady("")
 	require.Equal(t, "OK", h.Provision(cfg).String())
 
-	cfg.ControlPlanes = 1
+	cfg["controlPlanes"] = 1
 	require.Equal(t, "Yield application_upgrading", h.Provision(cfg).String())
 	h.AppReady("")
 	require.Equal(t, "OK", h.Provision(cfg).String())
@@ -46,7 +49,7 @@ func TestValues(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := guesttest.New(t, module, workload())
-			h.Provision(Config{PodCIDR: "10.1.0.0/16", ControlPlanes: c.planes})
+			h.Provision(config{"podCIDR": "10.1.0.0/16", "controlPlanes": c.planes})
 			require.Equal(t, map[string]any{
 				"k8sServiceHost": "203.0.113.7",
 				"k8sServicePort": "6443",
@@ -60,17 +63,17 @@ func TestValues(t *testing.T) {
 func TestChart(t *testing.T) {
 	cases := map[string]struct {
 		reason string
-		config Config
+		config config
 		want   [3]string
 	}{
 		"Upstream": {
 			reason: "without a wish the chart comes from upstream",
-			config: Config{PodCIDR: "10.1.0.0/16"},
+			config: config{"podCIDR": "10.1.0.0/16"},
 			want:   [3]string{"https://helm.cilium.io", "cilium", "1.18.2"},
 		},
 		"Mirror": {
 			reason: "an air-gapped platform names its own registry",
-			config: Config{PodCIDR: "10.1.0.0/16", Repo: "oci://registry.example/charts", Chart: "cni", Version: "0.1.0"},
+			config: config{"podCIDR": "10.1.0.0/16", "repo": "oci://registry.example/charts", "chart": "cni", "version": "0.1.0"},
 			want:   [3]string{"oci://registry.example/charts", "cni", "0.1.0"},
 		},
 	}
@@ -92,33 +95,40 @@ func TestRefused(t *testing.T) {
 		config  any
 		options []guesttest.Option
 		want    string
+		why     string
 	}{
 		"Home": {
 			reason: "the host's own cluster has a CNI, and its address is not known",
-			config: Config{PodCIDR: "10.1.0.0/16"}, want: "Terminal remote_scope_required",
+			config: config{"podCIDR": "10.1.0.0/16"}, want: "Terminal remote_scope_required",
 		},
 		"NoCIDR": {
-			reason: "there is no sensible default for pod addresses",
-			config: Config{}, options: []guesttest.Option{workload()}, want: "Terminal invalid_config",
+			reason: "there is no sensible default for pod addresses", why: "config.podCIDR is missing",
+			config: config{}, options: []guesttest.Option{workload()}, want: "Terminal invalid_config",
 		},
 		"NotACIDR": {
-			reason: "an address is no range",
-			config: Config{PodCIDR: "10.1.0.0"}, options: []guesttest.Option{workload()}, want: "Terminal invalid_config",
+			reason: "an address is no range", why: "config.podCIDR is no range of addresses: ",
+			config: config{"podCIDR": "10.1.0.0"}, options: []guesttest.Option{workload()}, want: "Terminal invalid_config",
 		},
 		"Misspelt": {
-			reason: "a spelling mistake must not pass for a default",
+			reason: "a spelling mistake must not pass for a default", why: "config.podCIDR is missing; config.podCidrs is unknown",
 			config: map[string]any{"podCidrs": "10.1.0.0/16"}, options: []guesttest.Option{workload()}, want: "Terminal invalid_config",
+		},
+		"Mistyped": {
+			reason: "a number is no range", why: "config.podCIDR is a number and must be a string",
+			config: config{"podCIDR": 10}, options: []guesttest.Option{workload()}, want: "Terminal invalid_config",
 		},
 		"NotGranted": {
 			reason:  "a grant without app_ensure is for the admin to extend",
-			config:  Config{PodCIDR: "10.1.0.0/16"},
+			config:  config{"podCIDR": "10.1.0.0/16"},
 			options: []guesttest.Option{workload(), guesttest.Without(abi.AppEnsure)}, want: "UserActionRequired not_granted",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := guesttest.New(t, module, c.options...)
-			require.Equal(t, c.want, h.Provision(c.config).String(), c.reason)
+			r := h.Provision(c.config)
+			require.Equal(t, c.want, r.String(), c.reason)
+			require.Contains(t, r.Why, c.why, c.reason)
 			_, made := h.App("")
 			require.False(t, made, "a refused call makes nothing")
 		})
@@ -127,7 +137,7 @@ func TestRefused(t *testing.T) {
 
 func TestVerdictOfTheHostIsPassedOn(t *testing.T) {
 	h := guesttest.New(t, module, workload())
-	cfg := Config{PodCIDR: "10.1.0.0/16"}
+	cfg := config{"podCIDR": "10.1.0.0/16"}
 	h.Provision(cfg)
 	h.SetApp("", abi.AppStatus{Phase: abi.AppBlocked, Disposition: abi.UserActionRequired, Reason: abi.ReasonApplicationStuck})
 	require.Equal(t, "UserActionRequired application_stuck", h.Provision(cfg).String())

@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -29,32 +30,12 @@ const (
 // Config is what a node passes.
 type Config struct {
 	// Replicas is the number of controllers; 0 means 2.
-	Replicas int `json:"replicas"`
-	// Repo, Chart and Version override where the chart comes from.
-	Repo    string `json:"repo"`
-	Chart   string `json:"chart"`
-	Version string `json:"version"`
+	Replicas int
+	// Repo, Chart and Version say where the chart comes from.
+	Repo, Chart, Version string
 }
 
-// service is what the module reads of a Service.
-type service struct {
-	Metadata struct {
-		Name string `json:"name"`
-	} `json:"metadata"`
-	Spec struct {
-		Type string `json:"type"`
-	} `json:"spec"`
-	Status struct {
-		LoadBalancer struct {
-			Ingress []struct {
-				IP       string `json:"ip"`
-				Hostname string `json:"hostname"`
-			} `json:"ingress"`
-		} `json:"loadBalancer"`
-	} `json:"status"`
-}
-
-var module = guest.Register(guest.Module[Config]{
+var module = guest.Register(guest.Lean[Config]{
 	Manifest: abi.Manifest{
 		Name:         "ingress",
 		Version:      "0.1.0",
@@ -71,24 +52,30 @@ var module = guest.Register(guest.Module[Config]{
 		// A load balancer belongs to the cloud and outlives a cluster that is thrown away.
 		RequiresDrain: true,
 	},
+	Config:      readConfig,
 	Provision:   provision,
 	Deprovision: deprovision,
 })
 
-func provision(call *guest.Call, cfg Config) error {
-	replicas := cfg.Replicas
-	if replicas == 0 {
-		replicas = 2
+func readConfig(in guest.Doc) Config {
+	return Config{
+		Replicas: cmp.Or(in.Get("replicas").Int(), 2),
+		Repo:     in.Get("repo").StringOr("https://kubernetes.github.io/ingress-nginx"),
+		Chart:    in.Get("chart").StringOr("ingress-nginx"),
+		Version:  in.Get("version").StringOr("4.13.3"),
 	}
+}
+
+func provision(call *guest.Call, cfg Config) error {
 	err := call.App("").Ensure(guest.AppSpec{
-		Repo:            cmp.Or(cfg.Repo, "https://kubernetes.github.io/ingress-nginx"),
-		Chart:           cmp.Or(cfg.Chart, "ingress-nginx"),
-		Version:         cmp.Or(cfg.Version, "4.13.3"),
+		Repo:            cfg.Repo,
+		Chart:           cfg.Chart,
+		Version:         cfg.Version,
 		Namespace:       namespace,
 		CreateNamespace: true,
 		Values: guest.Values{
 			"controller": guest.Values{
-				"replicaCount": replicas,
+				"replicaCount": cfg.Replicas,
 				"service":      guest.Values{"type": "LoadBalancer"},
 			},
 		},
@@ -101,8 +88,8 @@ func provision(call *guest.Call, cfg Config) error {
 		return err
 	}
 	for _, b := range balancers {
-		for _, ingress := range b.Status.LoadBalancer.Ingress {
-			if address := cmp.Or(ingress.IP, ingress.Hostname); address != "" {
+		for _, ingress := range b.Get("status", "loadBalancer", "ingress").Items() {
+			if address := ingress.Get("ip").StringOr(ingress.Get("hostname").String()); address != "" {
 				return call.Publish(factAddress, address)
 			}
 		}
@@ -123,25 +110,21 @@ func deprovision(call *guest.Call, _ Config) error {
 		return err
 	}
 	if len(balancers) > 0 {
-		return guest.Yield(reasonReleasingAddress, "Service "+balancers[0].Metadata.Name+" is left").After(pollAfter)
+		return guest.Yield(reasonReleasingAddress, "Service "+balancers[0].Get("metadata", "name").String()+" is left").After(pollAfter)
 	}
 	return nil
 }
 
 // loadBalancers lists the Services of type LoadBalancer in the controller's namespace.
-func loadBalancers(call *guest.Call) ([]service, error) {
-	var services []service
+func loadBalancers(call *guest.Call) ([]guest.Doc, error) {
 	query := abi.KubeListRequest{ObjectRef: abi.ObjectRef{APIVersion: "v1", Kind: "Service", Namespace: namespace}}
-	if err := call.Kube().List(query, &services); err != nil {
+	services, err := call.Kube().ListDocs(query)
+	if err != nil {
 		return nil, err
 	}
-	balancers := services[:0]
-	for _, s := range services {
-		if s.Spec.Type == "LoadBalancer" {
-			balancers = append(balancers, s)
-		}
-	}
-	return balancers, nil
+	return slices.DeleteFunc(services, func(s guest.Doc) bool {
+		return s.Get("spec", "type").String() != "LoadBalancer"
+	}), nil
 }
 
 // main does nothing: in WebAssembly the host calls the exports of package guest. It is

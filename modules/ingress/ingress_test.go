@@ -10,6 +10,9 @@ import (
 	"github.com/caisson-dev/caisson/guest-sdk/guesttest"
 )
 
+// config is what a node passes, as a person writes it.
+type config = map[string]any
+
 func workload() guesttest.Option { return guesttest.Remote("workload", "203.0.113.7", 6443) }
 
 // balancer is a Service as a cluster shows it; ingress is what its status says.
@@ -28,7 +31,7 @@ func serviceRef(name string) abi.ObjectRef {
 
 func TestLife(t *testing.T) {
 	h := guesttest.New(t, module, workload())
-	cfg := Config{Replicas: 1}
+	cfg := config{"replicas": 1}
 
 	require.Equal(t, "Yield application_installing", h.Provision(cfg).String())
 	h.PutObject("workload", balancer("controller", "LoadBalancer"))
@@ -89,12 +92,12 @@ func TestAddress(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := guesttest.New(t, module, workload())
-			h.Provision(Config{})
+			h.Provision(config{})
 			h.AppReady("")
 			for _, s := range c.services {
 				h.PutObject("workload", s)
 			}
-			r := h.Provision(Config{})
+			r := h.Provision(config{})
 			require.Equal(t, c.want, r.String(), c.reason)
 			require.Equal(t, c.fact, string(r.Facts["ingressAddress"]), c.reason)
 		})
@@ -103,16 +106,16 @@ func TestAddress(t *testing.T) {
 
 func TestOtherNamespacesDoNotCount(t *testing.T) {
 	h := guesttest.New(t, module, workload())
-	h.Provision(Config{})
+	h.Provision(config{})
 	h.AppReady("")
 	other := balancer("other", "LoadBalancer", map[string]any{"ip": "198.51.100.5"})
 	other["metadata"] = map[string]any{"namespace": "shop", "name": "other"}
 	h.PutObject("workload", other)
-	require.Equal(t, "Yield awaiting_address", h.Provision(Config{}).String())
+	require.Equal(t, "Yield awaiting_address", h.Provision(config{}).String())
 
-	h.Deprovision(Config{})
+	h.Deprovision(config{})
 	h.AppGone("")
-	require.Equal(t, "OK", h.Deprovision(Config{}).String(), "somebody else's load balancer is not waited for")
+	require.Equal(t, "OK", h.Deprovision(config{}).String(), "somebody else's load balancer is not waited for")
 }
 
 func TestDeprovision(t *testing.T) {
@@ -144,7 +147,7 @@ func TestDeprovision(t *testing.T) {
 			h := guesttest.New(t, module, workload())
 			h.PutObject("workload", balancer("controller", "LoadBalancer"))
 			h.Fail(abi.KubeList, c.fail)
-			require.Equal(t, c.want, h.Deprovision(Config{}, c.options...).String(), c.reason)
+			require.Equal(t, c.want, h.Deprovision(config{}, c.options...).String(), c.reason)
 		})
 	}
 }
@@ -152,7 +155,7 @@ func TestDeprovision(t *testing.T) {
 func TestValues(t *testing.T) {
 	for replicas, want := range map[int]float64{0: 2, 1: 1, 5: 5} {
 		h := guesttest.New(t, module, workload())
-		h.Provision(Config{Replicas: replicas})
+		h.Provision(config{"replicas": replicas})
 		require.Equal(t, map[string]any{"controller": map[string]any{
 			"replicaCount": want, "service": map[string]any{"type": "LoadBalancer"},
 		}}, h.AppValues(""))

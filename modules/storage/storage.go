@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -14,30 +13,17 @@ import (
 // driver reads it once, at its start.
 const digestAnnotation = "caisson.dev/config-digest"
 
-// SecretKey names the Secret with the cloud configuration.
-type SecretKey struct {
-	// Scope is the cluster that the Secret is on: home, which is the default, or current,
-	// which is the one that the driver is installed on.
-	Scope abi.KubeScope `json:"scope"`
-	// Namespace of the Secret; empty means that of the Stack, which only works at home.
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// Key in the Secret; empty means cloud.conf.
-	Key string `json:"key"`
-}
-
 // Config is what a node passes.
 type Config struct {
-	CloudConfig SecretKey `json:"cloudConfig"`
-	// StorageClass is the name of the StorageClass; empty means standard.
-	StorageClass string `json:"storageClass"`
-	// Repo, Chart and Version override where the chart comes from.
-	Repo    string `json:"repo"`
-	Chart   string `json:"chart"`
-	Version string `json:"version"`
+	// CloudConfig names the Secret with the cloud configuration, and the key in it.
+	CloudConfig abi.SecretReadRequest
+	// StorageClass is the name of the StorageClass.
+	StorageClass string
+	// Repo, Chart and Version say where the chart comes from.
+	Repo, Chart, Version string
 }
 
-var module = guest.Register(guest.Module[Config]{
+var module = guest.Register(guest.Lean[Config]{
 	Manifest: abi.Manifest{
 		Name:         "storage",
 		Version:      "0.1.0",
@@ -45,36 +31,48 @@ var module = guest.Register(guest.Module[Config]{
 		Capabilities: []abi.Function{abi.AppEnsure, abi.AppRemove, abi.SecretRead},
 		ConfigSchema: configSchema,
 	},
+	Config:    readConfig,
 	Provision: provision,
 	Deprovision: func(call *guest.Call, _ Config) error {
 		return call.App("").Remove()
 	},
 })
 
+func readConfig(in guest.Doc) Config {
+	source := in.Get("cloudConfig")
+	name := source.Get("name")
+	cfg := Config{
+		CloudConfig: abi.SecretReadRequest{
+			Scope:     abi.KubeScope(source.Get("scope").OneOf(string(abi.ScopeHome), string(abi.ScopeCurrent))),
+			Namespace: source.Get("namespace").String(),
+			Name:      name.String(),
+			Key:       source.Get("key").StringOr("cloud.conf"),
+		},
+		StorageClass: in.Get("storageClass").StringOr("standard"),
+		Repo:         in.Get("repo").StringOr("https://kubernetes.github.io/cloud-provider-openstack"),
+		Chart:        in.Get("chart").StringOr("openstack-cinder-csi"),
+		Version:      in.Get("version").StringOr("2.34.0"),
+	}
+	if cfg.CloudConfig.Name == "" {
+		name.Refuse("is missing")
+	}
+	return cfg
+}
+
 func provision(call *guest.Call, cfg Config) error {
-	source := cfg.CloudConfig
-	if source.Name == "" {
-		return guest.Terminal(abi.ReasonInvalidConfig, "cloudConfig.name is empty")
-	}
-	from := cmp.Or(source.Scope, abi.ScopeHome)
-	if from != abi.ScopeHome && from != abi.ScopeCurrent {
-		return guest.Terminal(abi.ReasonInvalidConfig, "cloudConfig.scope is neither home nor current")
-	}
-	secret, err := call.Secret(abi.SecretReadRequest{
-		Scope: from, Namespace: source.Namespace, Name: source.Name, Key: cmp.Or(source.Key, "cloud.conf"),
-	})
+	secret, err := call.Secret(cfg.CloudConfig)
 	if err != nil {
 		return err
 	}
 	return call.App("").Ensure(guest.AppSpec{
-		Repo:      cmp.Or(cfg.Repo, "https://kubernetes.github.io/cloud-provider-openstack"),
-		Chart:     cmp.Or(cfg.Chart, "openstack-cinder-csi"),
-		Version:   cmp.Or(cfg.Version, "2.34.0"),
+		Repo:      cfg.Repo,
+		Chart:     cfg.Chart,
+		Version:   cfg.Version,
 		Namespace: "kube-system",
 		Values: guest.Values{
 			"secret":         guest.Values{"cloudConfig": secret.Handle},
 			"podAnnotations": guest.Values{digestAnnotation: secret.Digest},
-			"storageClass":   guest.Values{"name": cmp.Or(cfg.StorageClass, "standard")},
+			"storageClass":   guest.Values{"name": cfg.StorageClass},
 		},
 	})
 }

@@ -11,31 +11,34 @@ import (
 
 const cloudConf = "[Global]\nauth-url=https://cloud.example\npassword=correct horse battery staple\n"
 
+// config is what a node passes, as a person writes it.
+type config = map[string]any
+
 func workload() guesttest.Option { return guesttest.Remote("workload", "203.0.113.7", 6443) }
 
-func config() Config {
-	return Config{CloudConfig: SecretKey{Namespace: "platform", Name: "cloud"}, StorageClass: "fast"}
+func fullConfig() config {
+	return config{"cloudConfig": config{"namespace": "platform", "name": "cloud"}, "storageClass": "fast"}
 }
 
 func TestLife(t *testing.T) {
 	h := guesttest.New(t, module, workload())
 
-	require.Equal(t, "UserActionRequired secret_missing", h.Provision(config()).String())
+	require.Equal(t, "UserActionRequired secret_missing", h.Provision(fullConfig()).String())
 	h.PutSecret("home", "platform", "cloud", map[string]string{"cloud.conf": cloudConf})
-	require.Equal(t, "Yield application_installing", h.Provision(config()).String())
+	require.Equal(t, "Yield application_installing", h.Provision(fullConfig()).String())
 	h.AppReady("")
-	require.Equal(t, "OK", h.Provision(config()).String())
-	require.Equal(t, "OK", h.Provision(config()).String(), "another handle for the same secret is no change")
+	require.Equal(t, "OK", h.Provision(fullConfig()).String())
+	require.Equal(t, "OK", h.Provision(fullConfig()).String(), "another handle for the same secret is no change")
 
 	h.PutSecret("home", "platform", "cloud", map[string]string{"cloud.conf": cloudConf + "region=north\n"})
-	require.Equal(t, "Yield application_upgrading", h.Provision(config()).String(), "another secret is")
+	require.Equal(t, "Yield application_upgrading", h.Provision(fullConfig()).String(), "another secret is")
 	h.AppReady("")
-	require.Equal(t, "OK", h.Provision(config()).String())
+	require.Equal(t, "OK", h.Provision(fullConfig()).String())
 
 	h.DeleteSecret("home", "platform", "cloud")
-	require.Equal(t, "Yield application_deleting", h.Deprovision(config()).String(), "a removal needs no secret")
+	require.Equal(t, "Yield application_deleting", h.Deprovision(fullConfig()).String(), "a removal needs no secret")
 	h.AppGone("")
-	require.Equal(t, "OK", h.Deprovision(config()).String())
+	require.Equal(t, "OK", h.Deprovision(fullConfig()).String())
 
 	h.Golden("testdata/life.trace")
 }
@@ -43,7 +46,7 @@ func TestLife(t *testing.T) {
 func TestValues(t *testing.T) {
 	h := guesttest.New(t, module, workload())
 	h.PutSecret("home", "platform", "cloud", map[string]string{"cloud.conf": cloudConf})
-	h.Provision(config())
+	h.Provision(fullConfig())
 
 	values := h.AppValues("")
 	secret, ok := values["secret"].(map[string]any)
@@ -59,7 +62,7 @@ func TestDigestFollowsTheSecret(t *testing.T) {
 	digest := func(content string) any {
 		h := guesttest.New(t, module, workload())
 		h.PutSecret("home", "platform", "cloud", map[string]string{"cloud.conf": content})
-		h.Provision(config())
+		h.Provision(fullConfig())
 		return h.AppValues("")["podAnnotations"]
 	}
 	first, second, other := digest(cloudConf), digest(cloudConf), digest(cloudConf+"x")
@@ -70,29 +73,29 @@ func TestDigestFollowsTheSecret(t *testing.T) {
 func TestSource(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
-		source  SecretKey
+		source  config
 		cluster string
 		space   string
 		key     string
 	}{
 		"Home": {
 			reason: "by default the Secret is the Stack's neighbour",
-			source: SecretKey{Name: "cloud"}, cluster: "home", space: "default", key: "cloud.conf",
+			source: config{"name": "cloud"}, cluster: "home", space: "default", key: "cloud.conf",
 		},
 		"OtherNamespace": {
 			reason: "a platform team keeps its Secrets elsewhere",
-			source: SecretKey{Namespace: "platform", Name: "cloud", Key: "ini"}, cluster: "home", space: "platform", key: "ini",
+			source: config{"namespace": "platform", "name": "cloud", "key": "ini"}, cluster: "home", space: "platform", key: "ini",
 		},
 		"Current": {
 			reason: "or the Secret is on the cluster itself",
-			source: SecretKey{Scope: abi.ScopeCurrent, Namespace: "kube-system", Name: "cloud"}, cluster: "workload", space: "kube-system", key: "cloud.conf",
+			source: config{"scope": abi.ScopeCurrent, "namespace": "kube-system", "name": "cloud"}, cluster: "workload", space: "kube-system", key: "cloud.conf",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			h := guesttest.New(t, module, workload())
 			h.PutSecret(c.cluster, c.space, "cloud", map[string]string{c.key: cloudConf})
-			require.Equal(t, "Yield application_installing", h.Provision(Config{CloudConfig: c.source}).String(), c.reason)
+			require.Equal(t, "Yield application_installing", h.Provision(config{"cloudConfig": c.source}).String(), c.reason)
 		})
 	}
 }
@@ -107,13 +110,13 @@ func TestRefused(t *testing.T) {
 		fail   abi.ErrorCode
 		want   string
 	}{
-		"NoSecretNamed": {reason: "there is no default for a Secret", data: present, config: Config{}, want: "Terminal invalid_config"},
-		"NoSuchScope":   {reason: "there are two scopes", data: present, config: Config{CloudConfig: SecretKey{Scope: "moon", Name: "cloud"}}, want: "Terminal invalid_config"},
-		"NoKey":         {reason: "a Secret without the key is for somebody to complete", data: map[string]string{"other": cloudConf}, config: config(), want: "UserActionRequired secret_missing"},
-		"Unreachable":   {reason: "a failure to find out is not an absence", data: present, config: config(), fail: abi.CodeUnavailable, want: "Retry unexpected"},
-		"Forbidden":     {reason: "the tenant may lack the right to read it", data: present, config: config(), fail: abi.CodeForbidden, want: "UserActionRequired forbidden"},
+		"NoSecretNamed": {reason: "there is no default for a Secret", data: present, config: config{}, want: "Terminal invalid_config"},
+		"NoSuchScope":   {reason: "there are two scopes", data: present, config: config{"cloudConfig": config{"scope": "moon", "name": "cloud"}}, want: "Terminal invalid_config"},
+		"NoKey":         {reason: "a Secret without the key is for somebody to complete", data: map[string]string{"other": cloudConf}, config: fullConfig(), want: "UserActionRequired secret_missing"},
+		"Unreachable":   {reason: "a failure to find out is not an absence", data: present, config: fullConfig(), fail: abi.CodeUnavailable, want: "Retry unexpected"},
+		"Forbidden":     {reason: "the tenant may lack the right to read it", data: present, config: fullConfig(), fail: abi.CodeForbidden, want: "UserActionRequired forbidden"},
 		"NotGranted": {
-			reason: "an admin may not want the module to read Secrets", data: present, config: config(),
+			reason: "an admin may not want the module to read Secrets", data: present, config: fullConfig(),
 			grant: []guesttest.Option{guesttest.Without(abi.SecretRead)}, want: "UserActionRequired not_granted",
 		},
 		"Misspelt": {
@@ -136,7 +139,7 @@ func TestRefused(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	h := guesttest.New(t, module, workload())
 	h.PutSecret("home", "default", "cloud", map[string]string{"cloud.conf": cloudConf})
-	h.Provision(Config{CloudConfig: SecretKey{Name: "cloud"}})
+	h.Provision(config{"cloudConfig": config{"name": "cloud"}})
 	spec, ok := h.App("")
 	require.True(t, ok)
 	require.Equal(t, "https://kubernetes.github.io/cloud-provider-openstack", spec.Repo)
