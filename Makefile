@@ -64,7 +64,8 @@ bench: ## Run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./host/sandbox/... ./host/provisioner/...
 
 ##@ Keep it right
-generate: ## Generate deepcopy functions and CRDs
+generate: ## Generate deepcopy functions, CRDs and the JSON Schemas of the ABI
+	cd abi && $(GO) run ./internal/schema/generate
 	$(GO) run $(CONTROLLER_GEN) object crd:crdVersions=v1 paths=./host/api/v1alpha1/... output:crd:artifacts:config=deploy/crds
 	$(GO) run $(CONTROLLER_GEN) object crd:crdVersions=v1 paths=./examples/embed/api/... output:crd:artifacts:config=examples/embed/deploy
 

@@ -62,7 +62,8 @@ func Rules() []Rule {
 	return []Rule{
 		// The contract with guests, and what a module's author imports.
 		{Packages: []string{"abi"}},
-		{Packages: []string{"abi/abitest", "abi/wasmfile"}, Ours: []string{"abi"}},
+		{Packages: []string{"abi/abitest", "abi/wasmfile", "abi/internal/schema"}, Ours: []string{"abi"}},
+		{Packages: []string{"abi/internal/schema/generate"}, Ours: []string{"abi/internal/schema"}},
 		{Packages: []string{"guest-sdk/internal/wire"}, Ours: []string{"abi"}, TestOurs: []string{"abi/abitest"}},
 		{Packages: []string{"guest-sdk"}, Ours: []string{"abi", "guest-sdk/internal/wire"}, Others: []string{"github.com/extism/go-pdk"}, TestOurs: []string{"abi/abitest", "guest-sdk/guesttest"}},
 		{Packages: []string{"guest-sdk/guesttest"}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"abi/abitest"}},
@@ -163,6 +164,7 @@ func Rules() []Rule {
 
 		// Helpers for all of the host, which import none of it.
 		{Packages: []string{"host/internal/depcheck"}},
+		{Packages: []string{"host/internal/abischema"}, TestOurs: []string{"abi", "abi/abitest"}, TestOthers: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 		{Packages: []string{"host/internal/clock"}},
 		{Packages: []string{"host/internal/conditions"}, Ours: []string{"host/api/v1alpha1"}, Others: []string{apimachinery}},
 		{
