@@ -98,8 +98,12 @@ func TestSpecReasons(t *testing.T) {
 	require.Equal(t, want, rows(section(t, "9. Reasons of the host's own")), "the table is HostReasons(), in its order")
 }
 
+func errorCodes() []abi.ErrorCode {
+	return []abi.ErrorCode{abi.CodeInvalid, abi.CodeDenied, abi.CodeForbidden, abi.CodeAbsent, abi.CodeConflict, abi.CodeTooLarge, abi.CodeUnavailable, abi.CodeUnsupported}
+}
+
 func TestSpecFunctionsAndCodes(t *testing.T) {
-	functions, codes, _ := strings.Cut(section(t, "7. Host functions"), "There are no others.")
+	functions, rest, _ := strings.Cut(section(t, "7. Host functions"), "There are no others.")
 	var names []abi.Function
 	for _, row := range rows(functions) {
 		names = append(names, abi.Function(row[0]))
@@ -107,11 +111,56 @@ func TestSpecFunctionsAndCodes(t *testing.T) {
 	}
 	require.Equal(t, abi.Functions(), names)
 
-	var found []abi.ErrorCode
+	codes, matrix, found := strings.Cut(rest, "Which function answers which of them")
+	require.True(t, found)
+	var listed []abi.ErrorCode
 	for _, row := range rows(codes) {
-		found = append(found, abi.ErrorCode(row[0]))
+		listed = append(listed, abi.ErrorCode(row[0]))
+		for _, verdict := range regexp.MustCompile("([A-Z][A-Za-z]+) `([a-z_]+)`").FindAllStringSubmatch(row[2]+"`", -1) {
+			require.Contains(t, []string{"Retry", "Yield", "UserActionRequired"}, verdict[1])
+			_, own := abi.HostSentence(verdict[2])
+			require.True(t, own, "%s is a reason of the host's own", verdict[2])
+		}
 	}
-	require.Equal(t, []abi.ErrorCode{abi.CodeInvalid, abi.CodeDenied, abi.CodeForbidden, abi.CodeAbsent, abi.CodeConflict, abi.CodeTooLarge, abi.CodeUnavailable, abi.CodeUnsupported}, found)
+	require.Equal(t, errorCodes(), listed)
+
+	names = nil
+	for _, row := range rows(matrix) {
+		names = append(names, abi.Function(row[0]))
+		for _, code := range regexp.MustCompile("[a-z_]+").FindAllString(row[1], -1) { // a dash is none
+			require.Contains(t, errorCodes(), abi.ErrorCode(code), "%s", row[0])
+		}
+	}
+	require.Equal(t, abi.Functions(), names)
+}
+
+// TestSpecListsEveryConstant reads the constants from the source, so that a new one cannot
+// be forgotten in the lists above.
+func TestSpecListsEveryConstant(t *testing.T) {
+	source, err := os.ReadFile("response.go")
+	require.NoError(t, err)
+	var all []abi.ErrorCode
+	for _, m := range regexp.MustCompile(`Code\w+ +ErrorCode = "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		all = append(all, abi.ErrorCode(m[1]))
+	}
+	require.Equal(t, all, errorCodes())
+
+	reasons, err := os.ReadFile("reason.go")
+	require.NoError(t, err)
+	require.Len(t, regexp.MustCompile(`(?m)^\tReason\w+ += "`).FindAllString(string(reasons), -1), len(abi.HostReasons()))
+}
+
+func TestSpecManifestSection(t *testing.T) {
+	text := section(t, "2. The file")
+	require.Contains(t, text, "| 16 | `"+abi.ManifestSection+"` in ASCII |")
+	require.Len(t, abi.ManifestSection, 16)
+	require.Contains(t, text, "at most 256 KiB", "wasmfile.MaxManifestBytes; see the test of that package")
+}
+
+func TestSpecSchemas(t *testing.T) {
+	entries, err := os.ReadDir("schema")
+	require.NoError(t, err)
+	require.Len(t, entries, 4+2*len(abi.Functions()), "input, output, manifest, error, and two for each function, as the introduction says")
 }
 
 func TestSpecDispositions(t *testing.T) {

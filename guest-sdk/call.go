@@ -41,7 +41,8 @@ func (c *Call) removing() bool { return c.input.Operation == abi.ExportDeprovisi
 func (c *Call) Scope() abi.Scope { return c.input.Scope }
 
 // Teardown says how a Deprovision is to remove things. The host heeds it in
-// [App.Remove]; it concerns a module that waits for other things as well.
+// [App.Remove]; it concerns a module that waits for other things as well. A later host may
+// know further policies, which are best taken for [abi.Drain].
 func (c *Call) Teardown() abi.Teardown { return c.input.Teardown }
 
 // Node is the module's place in its tree.

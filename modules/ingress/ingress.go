@@ -102,7 +102,8 @@ func deprovision(call *guest.Call, _ Config) error {
 		return err
 	}
 	// What is gone takes its load balancers along, and what goes anyway is not waited for.
-	if call.Scope().State == abi.ScopeGone || call.Teardown() != abi.Drain {
+	// A policy of a later host is taken for Drain.
+	if call.Scope().State == abi.ScopeGone || call.Teardown() == abi.Discard || call.Teardown() == abi.Orphan {
 		return nil
 	}
 	balancers, err := loadBalancers(call)
