@@ -54,21 +54,32 @@ func (s *source) group(group *ast.GenDecl) {
 		case *ast.TypeSpec:
 			s.docs[spec.Name.Name] = prose(group.Doc)
 			if structure, ok := spec.Type.(*ast.StructType); ok {
-				for _, field := range structure.Fields.List {
-					for _, name := range field.Names {
-						s.docs[spec.Name.Name+"."+name.Name] = prose(field.Doc)
-					}
-				}
+				s.fields(spec.Name.Name, structure)
 			}
 		case *ast.ValueSpec:
-			typ, ok := spec.Type.(*ast.Ident)
-			if !ok || group.Tok != token.CONST || len(spec.Values) != 1 {
-				continue
-			}
-			if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
-				s.values[typ.Name] = append(s.values[typ.Name], constant(literal))
+			if group.Tok == token.CONST {
+				s.constant(spec)
 			}
 		}
+	}
+}
+
+func (s *source) fields(typ string, structure *ast.StructType) {
+	for _, field := range structure.Fields.List {
+		for _, name := range field.Names {
+			s.docs[typ+"."+name.Name] = prose(field.Doc)
+		}
+	}
+}
+
+// constant notes the value of a constant whose type is named beside it.
+func (s *source) constant(spec *ast.ValueSpec) {
+	typ, ok := spec.Type.(*ast.Ident)
+	if !ok || len(spec.Values) != 1 {
+		return
+	}
+	if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+		s.values[typ.Name] = append(s.values[typ.Name], constant(literal))
 	}
 }
 
