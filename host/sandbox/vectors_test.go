@@ -17,13 +17,13 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox"
 )
 
-// buildModule builds a first-party module, which is what the Go SDK makes of a guest.
-var buildModule = onceByKey(func(name string) ([]byte, error) {
-	out := filepath.Join(sharedCache, name+".wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out, "../../modules/"+name)
+// buildModule builds the module in a directory: what the Go SDK makes of a guest.
+var buildModule = onceByKey(func(dir string) ([]byte, error) {
+	out := filepath.Join(sharedCache, filepath.Base(dir)+".wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out, dir)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build module %s: %w: %s", name, err, text)
+		return nil, fmt.Errorf("build module %s: %w: %s", dir, err, text)
 	}
 	return os.ReadFile(out)
 })
@@ -40,7 +40,7 @@ func TestVectorsBothWays(t *testing.T) {
 			answers[string(e.Function)] = e.Response
 		}
 	}
-	wasm, err := buildModule("ingress")
+	wasm, err := buildModule("../../modules/ingress")
 	require.NoError(t, err)
 	s := open(t, sandbox.Options{})
 	run := func(m *sandbox.Module) []string {
