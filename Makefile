@@ -30,7 +30,8 @@ demo: ## Bring up a platform on two local control planes, watch it, take it down
 
 ##@ Build
 build: ## Build the CLI, the operator, the worker and the local control plane into bin/
-	$(GO) build -o $(BIN)/ ./cmd/caisson ./cmd/caisson-operator ./cmd/caisson-worker ./cmd/devcluster
+	$(GO) build -o $(BIN)/ ./cmd/caisson ./cmd/caisson-operator ./cmd/devcluster
+	CGO_ENABLED=0 $(GO) build -o $(BIN)/ ./cmd/caisson-worker # threads of C cannot be confined
 
 modules: build ## Build the first-party modules into bin/modules/
 	@mkdir -p $(BIN)/modules

@@ -100,7 +100,7 @@ func startRig() (*rig, error) {
 	group.Go(func() (err error) { r.home, err = testenv.StartMain(); return err })
 	group.Go(func() (err error) { r.workload, err = testenv.StartMain(); return err })
 	group.Go(func() (err error) {
-		r.worker, err = testenv.Build("./cmd/caisson-worker", "caisson-worker")
+		r.worker, err = testenv.Build("./cmd/caisson-worker", "caisson-worker", "CGO_ENABLED=0")
 		return err
 	})
 	if err := group.Wait(); err != nil {

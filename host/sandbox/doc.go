@@ -16,6 +16,12 @@
 // package: a loop, a stall of the garbage collector or an allocation without end
 // happens to the worker, and the worker is replaced.
 //
+// A worker is confined in layers (layer.go), each of which holds without the others. It
+// puts them on before it reads a module, with access to the native code of that module;
+// once that is loaded, and before the first instruction of it is run, it gives up this as
+// well (harden_linux.go). What a machine lacks is said by [Sandbox.Layers] and, once, in
+// the log.
+//
 // No call sees what another one left. A worker keeps one instance and, after each call,
 // puts its memory and its globals back to what they were when the initialiser had run
 // (snapshot.go); where that is not all that a module can change (preflight_state.go), or a

@@ -52,6 +52,16 @@ func fake(name string) {
 	if _, err := readFrame(in, maxPayloadBytes); err != nil {
 		return
 	}
+	switch name {
+	case "layers":
+		say(frameHardened, 0, "not JSON")
+		time.Sleep(time.Hour)
+	case "unsetup":
+		os.Exit(1)
+	case "mute":
+		time.Sleep(time.Hour)
+	}
+	say(frameHardened, 0, `[{"name":"landlock","missing":"it is\u001b[2J a fake"}]`)
 	if name == "unread" {
 		time.Sleep(time.Hour)
 	}

@@ -2,10 +2,17 @@ package sandbox_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -39,4 +46,144 @@ func TestRealWorker(t *testing.T) {
 	require.Regexp(t, `Max open files +32 +32`, limits)
 	require.NotRegexp(t, `Max address space +unlimited`, limits)
 	require.Empty(t, environment)
+}
+
+// TestConfinementByAttempt tries what a worker must not be able to do, in both of its
+// stages.
+func TestConfinementByAttempt(t *testing.T) {
+	program := attemptProgram(t)
+	const refused, denied = "operation not permitted", "permission denied"
+	cases := map[string]struct{ reason, loading, loaded string }{
+		"socket":             {"no network", refused, refused},
+		"unix":               {"no local sockets", refused, refused},
+		"netlink":            {"no talk with the kernel", refused, refused},
+		"io_uring":           {"nothing around the filter", refused, refused},
+		"bpf":                {"no programs for the kernel", refused, refused},
+		"perf":               {"no watching of others", refused, refused},
+		"keyctl":             {"no keys of the user", refused, refused},
+		"userfaultfd":        {"no help for attacks on the kernel", refused, refused},
+		"ptrace":             {"not the operator's memory", refused, refused},
+		"peek":               {"nor in another way", refused, refused},
+		"mount":              {"no file systems", refused, refused},
+		"unshare":            {"no new namespaces", refused, refused},
+		"chroot":             {"no other root", refused, refused},
+		"setuid":             {"no other user", refused, refused},
+		"kill":               {"no signals to others", refused, refused},
+		"tgkill":             {"nor to their threads", refused, refused},
+		"execve":             {"it stays the program that it is", refused, refused},
+		"start":              {"and starts none", denied, refused},
+		"fork":               {"nor itself again", refused, refused},
+		"clone3":             {"nor with the newer call", "function not implemented", "function not implemented"},
+		"raise":              {"its limits stay", refused, refused},
+		"dumpable":           {"and its memory closed", refused, refused},
+		"read":               {"no files", denied, refused},
+		"self":               {"not even about itself", denied, refused},
+		"list":               {"nor about others", denied, refused},
+		"cache-read":         {"its native code, while it loads", "<nil>", refused},
+		"cache-write":        {"which it may not change", denied, refused},
+		"elsewhere":          {"nor read that of others", denied, refused},
+		"compiler-writes":    {"the compiler may", "<nil>", refused},
+		"compiler-elsewhere": {"where it was told to", denied, refused},
+		"image":              {"an image of a memory is as large as it may be", "file too large", "file too large"},
+		"memory":             {"no more address space", "cannot allocate memory", "cannot allocate memory"},
+		"many-files":         {"no more files than it needs", "too many open files", "too many open files"},
+		"open-before":        {"what was open is closed", "bad file descriptor", "bad file descriptor"},
+		"environment":        {"there is no environment", "none", "none"},
+		"nothing":            {"a Go program works", "all is well", "all is well"},
+	}
+	list, err := exec.CommandContext(t.Context(), program, "list").Output()
+	require.NoError(t, err)
+	require.ElementsMatch(t, append(slices.Collect(maps.Keys(cases)), "compute"), strings.Fields(string(list)), "each is tried; computing has a test of its own")
+	missing := `missing ""`
+	if !sandbox.KernelRestrictsFiles() {
+		missing = `missing "` + sandbox.LayerFiles
+	}
+	dir := filepath.Join(t.TempDir(), "module")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "native"), []byte("code"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(dir), "other"), []byte("secret"), 0o600))
+	for name, c := range cases {
+		for stage, want := range map[string]string{"loading": c.loading, "loaded": c.loaded} {
+			t.Run(name+"/"+stage, func(t *testing.T) {
+				t.Parallel()
+				said, _ := sandbox.Attempt(t, program, name, stage, dir)
+				require.True(t, strings.HasPrefix(said, missing), said)
+				if missing != `missing ""` && (want == denied || want == refused) {
+					// One layer alone refuses in other words.
+					require.NotRegexp(t, "<nil>$", said, c.reason)
+					return
+				}
+				require.True(t, strings.HasSuffix(said, want), "%s: %s", c.reason, said)
+			})
+		}
+	}
+}
+
+func TestComputingIsLimited(t *testing.T) {
+	_, state := sandbox.Attempt(t, attemptProgram(t), "compute", "loaded", t.TempDir())
+	status, ok := state.Sys().(syscall.WaitStatus)
+	require.True(t, ok)
+	require.Equal(t, syscall.SIGKILL, status.Signal(), "%s after %s", state, state.UserTime())
+	require.Less(t, state.UserTime()+state.SystemTime(), 4*time.Second, "the limit is one second")
+}
+
+// attemptProgram builds testdata/attempt once and returns its path.
+func attemptProgram(t *testing.T) string {
+	t.Helper()
+	path, err := buildAttempt("attempt")
+	require.NoError(t, err)
+	return string(path)
+}
+
+var buildAttempt = onceByKey(func(name string) ([]byte, error) {
+	out := filepath.Join(sharedCache, name)
+	cmd := exec.Command("go", "build", "-tags=attempts", "-o", out, "./testdata/attempt")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the attempts: %w: %s", err, text)
+	}
+	return []byte(out), nil
+})
+
+// A program that links C cannot put every layer on, and says which and what to do.
+func TestMissingLayersAreLoggedOnce(t *testing.T) {
+	var logs logBuffer
+	s := open(t, sandbox.Options{Worker: fakeCommand(t, "ok"), Logger: logs.logger()})
+	require.Equal(t, []sandbox.Layer{{Name: "landlock", Missing: "it is.[2J a fake"}}, s.Layers())
+	m := load(t, s, wasmtest.Echo(), sandbox.Limits{})
+	_, _, err := provision(t, m, nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(logs.String(), `"layer":"landlock","why":"it is.[2J a fake"`), logs.String())
+}
+
+// The program that is shipped puts on every layer that the kernel has.
+func TestLayersOfTheWorker(t *testing.T) {
+	var names []string
+	for _, layer := range open(t, sandbox.Options{Worker: []string{realWorker(t)}}).Layers() {
+		names = append(names, layer.Name)
+		switch layer.Name {
+		case sandbox.LayerFiles:
+			require.Equal(t, sandbox.KernelRestrictsFiles(), layer.Missing == "", layer.Missing)
+		case sandbox.LayerNamespaces, sandbox.LayerCalls:
+			// A container may forbid them.
+		default:
+			require.Empty(t, layer.Missing, layer.Name)
+		}
+	}
+	require.Equal(t, []string{
+		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPrivileges,
+		sandbox.LayerDump, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls,
+	}, names)
+}
+
+// Workers that cannot confine themselves are of no use.
+func TestNewRefusesUnconfinedWorkers(t *testing.T) {
+	for name, text := range map[string]string{"layers": "instead of the layers", "mute": "could not confine itself", "unsetup": "could not confine itself"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := sandbox.New(sandbox.Options{Worker: fakeCommand(t, name), CacheDir: t.TempDir(), StartTimeout: time.Second})
+			require.ErrorIs(t, err, sandbox.ErrWorkerUnusable)
+			require.ErrorContains(t, err, text)
+		})
+	}
 }

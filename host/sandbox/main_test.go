@@ -47,13 +47,10 @@ func self(tb testing.TB) []string {
 	return []string{path}
 }
 
-// workerCommand is the command of a worker: this binary, or the real program where this
-// binary is instrumented.
+// workerCommand is the command of a worker: the program that is shipped. This binary may
+// link C, so that some layers cannot be put on, and may be instrumented.
 func workerCommand(tb testing.TB) []string {
 	tb.Helper()
-	if !raceEnabled {
-		return self(tb)
-	}
 	return []string{realWorker(tb)}
 }
 
@@ -67,7 +64,9 @@ func realWorker(tb testing.TB) string {
 
 var buildWorker = onceByKey(func(name string) ([]byte, error) {
 	out := filepath.Join(sharedCache, name)
-	if text, err := exec.Command("go", "build", "-o", out, "../../cmd/caisson-worker").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "build", "-o", out, "../../cmd/caisson-worker")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the worker: %w: %s", err, text)
 	}
 	return []byte(out), nil
@@ -81,6 +80,9 @@ func open(tb testing.TB, o sandbox.Options) *sandbox.Sandbox {
 	}
 	if o.CacheDir == "" {
 		o.CacheDir = sharedCache
+		if len(o.Worker) > 1 { // a false worker leaves no native code behind
+			o.CacheDir = tb.TempDir()
+		}
 	}
 	s, err := sandbox.New(o)
 	require.NoError(tb, err)

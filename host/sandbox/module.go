@@ -194,6 +194,7 @@ func (m *Module) setup() setup {
 		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
 		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
 		ImageBytes: min(maxImageBytes, l.MemoryBytes), LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
+		CPUSeconds: seconds(workerCPU + workerThreads*(l.CompileTimeout+l.Timeout)), NoNamespaces: m.sandbox.noNamespaces,
 	}
 }
 
@@ -201,7 +202,8 @@ func (m *Module) setup() setup {
 // compiler does not get the address space of one.
 func (m *Module) compilerSetup() setup {
 	s := m.setup()
-	s.ArenaBytes, s.ImageBytes = 1, 0
+	s.ArenaBytes, s.ImageBytes, s.FileBytes = 1, 0, s.NativeBytes
+	s.CPUSeconds = seconds(workerThreads * m.limits.CompileTimeout)
 	return s
 }
 

@@ -49,7 +49,8 @@ type process struct {
 func launch(ctx context.Context, run starter, command []string, limit int, timeout time.Duration) (*process, error) {
 	p, err := startProcess(run, command, limit)
 	switch {
-	case errors.Is(err, ErrClosed), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+	case errors.Is(err, ErrClosed), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
+		// The last is what a kernel says that has too many namespaces.
 		return nil, fmt.Errorf("start a worker: %w", err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: start %s: %w", ErrWorkerUnusable, command[0], err)
@@ -100,12 +101,11 @@ func startProcess(run starter, command []string, limit int) (*process, error) {
 	p.cmd.Dir = "/"
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = childIn, childOut, &p.stderr
 	p.cmd.WaitDelay = reapDelay
-	p.cmd.SysProcAttr = processAttributes()
 	err = run(p.cmd)
 	closeAll(childIn, childOut)
 	if err != nil {
 		closeAll(in, out)
-		return nil, err
+		return nil, &startError{err}
 	}
 	go func() {
 		// How it ended is in ProcessState; the error says the same.
@@ -172,13 +172,38 @@ func (p *process) under(ctx context.Context, exchange func() error) error {
 // prepare gives the worker its limits and its module, and waits for the compiler's
 // verdict: nil, a [*LoadError], or what ended the worker.
 func (p *process) prepare(s setup, wasm []byte) error {
-	limits, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("encode a worker's limits: %w", err)
-	}
-	if err := writeFrame(p.in, frameSetup, 0, limits); err != nil {
+	if _, err := p.confine(s); err != nil {
 		return err
 	}
+	return p.verdict(wasm)
+}
+
+// confine gives the worker its limits and waits until it has given up everything else,
+// and says what it could not give up.
+func (p *process) confine(s setup) ([]Layer, error) {
+	limits, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encode a worker's limits: %w", err)
+	}
+	if err := writeFrame(p.in, frameSetup, 0, limits); err != nil {
+		return nil, err
+	}
+	f, err := readFrame(p.reader, maxLayersBytes)
+	if err != nil {
+		return nil, err
+	}
+	var layers []Layer
+	if f.typ != frameHardened || json.Unmarshal(f.payload, &layers) != nil || len(layers) > maxLayers {
+		return nil, fmt.Errorf("%w: frame %d instead of the layers", errProtocol, f.typ)
+	}
+	for i := range layers {
+		layers[i] = Layer{Name: clean(layers[i].Name, maxNameBytes), Missing: clean(layers[i].Missing, maxDetailBytes)}
+	}
+	return layers, nil
+}
+
+// verdict sends the module and waits for what the compiler says of it.
+func (p *process) verdict(wasm []byte) error {
 	if err := writeFrame(p.in, frameModule, 0, wasm); err != nil {
 		return err
 	}

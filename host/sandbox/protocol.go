@@ -10,7 +10,7 @@ import (
 // WorkerArgument is the first argument of a program that is to be a worker. It names
 // the version of the protocol, and nothing else decides: a worker's environment is
 // empty.
-const WorkerArgument = "caisson-worker-v2"
+const WorkerArgument = "caisson-worker-v3"
 
 // helloText is the payload of a worker's first frame: how a parent knows that the
 // program it started is a worker of its own version.
@@ -23,6 +23,7 @@ type frameType byte
 const (
 	frameHello      frameType = 1 + iota // worker: helloText
 	frameSetup                           // parent: setup as JSON
+	frameHardened                        // worker: its layers as JSON
 	frameModule                          // parent: the Wasm bytes
 	frameReady                           // worker: the module is compiled
 	frameRejected                        // worker: it cannot be, as text
@@ -58,6 +59,12 @@ type setup struct {
 	LogBytes      int   `json:"logBytes"`
 	// ImageBytes is how large a memory may be of which an image is kept.
 	ImageBytes int64 `json:"imageBytes"`
+	// FileBytes caps the files that it may write, which only the compiler does.
+	FileBytes int64 `json:"fileBytes,omitempty"`
+	// CPUSeconds is what it may compute in its life.
+	CPUSeconds int64 `json:"cpuSeconds"`
+	// NoNamespaces says why it has no namespaces of its own. Empty means that it has.
+	NoNamespaces string `json:"noNamespaces,omitempty"`
 	// LogLevel is what get_log_level answers.
 	LogLevel logLevel `json:"logLevel"`
 	// Fresh says why every call gets an instance of its own. Empty means that the state of

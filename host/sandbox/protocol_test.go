@@ -35,7 +35,17 @@ func (tr *tracer) hear(until frameType) frame {
 	for {
 		f, err := readFrame(tr.p.reader, mib)
 		require.NoError(tr.t, err)
-		tr.lines = append(tr.lines, fmt.Sprintf("worker %s %d %q", frameName(f.typ), f.call, firstLine(string(f.payload))))
+		said := firstLine(string(f.payload))
+		if f.typ == frameHardened {
+			// Which layers are missing is the machine's affair.
+			var layers []Layer
+			require.NoError(tr.t, json.Unmarshal(f.payload, &layers))
+			said = ""
+			for _, layer := range layers {
+				said += layer.Name + " "
+			}
+		}
+		tr.lines = append(tr.lines, fmt.Sprintf("worker %s %d %q", frameName(f.typ), f.call, said))
 		if f.typ == until {
 			return f
 		}
@@ -43,7 +53,7 @@ func (tr *tracer) hear(until frameType) frame {
 }
 
 func frameName(typ frameType) string {
-	return map[frameType]string{frameHello: "hello", frameSetup: "setup", frameModule: "module", frameReady: "ready", frameRejected: "rejected",
+	return map[frameType]string{frameHello: "hello", frameSetup: "setup", frameHardened: "hardened", frameModule: "module", frameReady: "ready", frameRejected: "rejected",
 		frameCall: "call", frameHostCall: "hostcall", frameHostResult: "hostresult", frameLog: "log", frameResult: "result", frameFault: "fault"}[typ]
 }
 
@@ -71,7 +81,9 @@ func traceModule() []byte {
 func TestProtocolTrace(t *testing.T) {
 	// The program that is shipped: an instrumented test binary is too large for its limits.
 	worker := filepath.Join(t.TempDir(), "worker")
-	text, err := exec.Command("go", "build", "-o", worker, "../../cmd/caisson-worker").CombinedOutput()
+	build := exec.Command("go", "build", "-o", worker, "../../cmd/caisson-worker")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	text, err := build.CombinedOutput()
 	require.NoError(t, err, string(text))
 	spawner := newSpawner()
 	defer spawner.close()
@@ -81,10 +93,11 @@ func TestProtocolTrace(t *testing.T) {
 
 	tr := &tracer{t: t, p: p}
 	tr.hear(frameHello)
-	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib, NativeBytes: 256 * mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLines: 2, LogBytes: kib, LogLevel: levelDebug}
+	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib, NativeBytes: 256 * mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLines: 2, LogBytes: kib, LogLevel: levelDebug, FileBytes: 64 * mib, CPUSeconds: 60}
 	limits, err := json.Marshal(s)
 	require.NoError(t, err)
 	tr.send(frameSetup, 0, limits, "limits")
+	tr.hear(frameHardened)
 	tr.send(frameModule, 0, traceModule(), "wasm")
 	tr.hear(frameReady)
 	for id := uint32(1); id <= 2; id++ {

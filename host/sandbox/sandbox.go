@@ -70,6 +70,9 @@ type Sandbox struct {
 
 	spawner *spawner
 	pool    *pool
+	// layers are how workers are confined, noNamespaces why one of them is missing.
+	layers       []Layer
+	noNamespaces string
 
 	// end is called by Close, and onEnd schedules what that is to cancel: every worker
 	// that is at work dies with the sandbox.
@@ -126,16 +129,6 @@ func New(o Options) (*Sandbox, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// probe starts a worker to see whether it is one.
-func (s *Sandbox) probe() error {
-	p, err := s.launch(context.Background(), s.limits)
-	if err != nil {
-		return err
-	}
-	p.bury(0)
-	return nil
 }
 
 // launch starts a worker that has not seen a module yet.

@@ -12,9 +12,19 @@ type starter func(*exec.Cmd) error
 // The death signal that ends orphaned workers is sent when the *thread* that started
 // them ends, and a Go program may end any other thread.
 type spawner struct {
-	requests chan spawnRequest
-	done     chan struct{}
+	// isolation is set before the first worker is started.
+	isolation isolation
+	requests  chan spawnRequest
+	done      chan struct{}
 }
+
+// isolation says whether workers get namespaces of their own.
+type isolation int
+
+const (
+	withNamespaces isolation = iota
+	withoutNamespaces
+)
 
 type spawnRequest struct {
 	cmd    *exec.Cmd
@@ -40,6 +50,7 @@ func newSpawner() *spawner {
 
 // start implements starter.
 func (s *spawner) start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = processAttributes(s.isolation)
 	r := spawnRequest{cmd: cmd, result: make(chan error, 1)}
 	select {
 	case s.requests <- r:

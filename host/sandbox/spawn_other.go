@@ -8,7 +8,7 @@ import (
 )
 
 // processAttributes has nothing to offer that all systems know.
-func processAttributes() *syscall.SysProcAttr { return nil }
+func processAttributes(isolation) *syscall.SysProcAttr { return nil }
 
 // killGroup kills a worker.
 func killGroup(p *os.Process) { _ = p.Kill() }

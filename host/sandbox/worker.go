@@ -70,8 +70,16 @@ func (w *worker) serve(ctx context.Context) error {
 	}
 	// It keeps a file open that cannot be opened any more after that.
 	w.tracker = newPageTracker()
-	if err := harden(s); err != nil {
-		return fmt.Errorf("limit this process: %w", err)
+	layers, err := harden(s, w.tracker)
+	if err != nil {
+		return fmt.Errorf("confine this process: %w", err)
+	}
+	report, err := json.Marshal(layers)
+	if err != nil {
+		return fmt.Errorf("encode the layers: %w", err)
+	}
+	if err := writeFrame(w.out, frameHardened, 0, report); err != nil {
+		return fmt.Errorf("report the layers: %w", err)
 	}
 	// The collector works harder before the limit that kills is reached.
 	debug.SetMemoryLimit(s.NativeBytes / 4 * 3)
@@ -85,7 +93,7 @@ func (w *worker) serve(ctx context.Context) error {
 		}
 		switch {
 		case f.typ == frameModule && w.guest == nil:
-			err = w.load(ctx, f.payload, s)
+			err = w.load(ctx, f.payload, s, layers)
 		case f.typ == frameCall && w.guest != nil:
 			if err = w.call(ctx, f, s); err == nil {
 				w.guest.settle(ctx)
@@ -114,13 +122,16 @@ func (w *worker) readSetup() (setup, error) {
 	return s, json.Unmarshal(f.payload, &s)
 }
 
-// load compiles the module and says how that went.
-func (w *worker) load(ctx context.Context, wasm []byte, s setup) error {
+// load compiles the module, gives up what only that needed, and says how it went.
+func (w *worker) load(ctx context.Context, wasm []byte, s setup, layers []Layer) error {
 	g, err := compileGuest(ctx, wasm, s, w.tracker, w.ask)
 	if err != nil {
 		return writeFrame(w.out, frameRejected, 0, []byte(clean(firstLine(err.Error()), maxDetailBytes)))
 	}
 	w.guest = g
+	if err := hardenMore(layers); err != nil {
+		return fmt.Errorf("confine this process: %w", err)
+	}
 	return writeFrame(w.out, frameReady, 0)
 }
 

@@ -44,6 +44,7 @@ const (
 func Owned() map[string]string {
 	return map[string]string{
 		"github.com/tetratelabs/wazero":           "host/sandbox",
+		"github.com/elastic/go-seccomp-bpf":       "host/sandbox",
 		"github.com/google/cel-go":                "host/plan",
 		"helm.sh/helm/v4":                         "host/cd/helm",
 		"github.com/google/go-containerregistry":  "host/registry",
@@ -73,7 +74,7 @@ func Rules() []Rule {
 		{Packages: []string{"examples/embed"}, Ours: []string{"abi", "examples/embed/api", "host/..."}, Others: []string{runtime, clientGo, apimachinery, kubernetesAPI}},
 
 		// The sandbox knows nothing of Kubernetes.
-		{Packages: []string{"host/sandbox/..."}, Ours: []string{"abi", "abi/wasmfile", "host/sandbox/..."}, Others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"}, TestOurs: []string{"abi/abitest"}},
+		{Packages: []string{"host/sandbox/..."}, Ours: []string{"abi", "abi/wasmfile", "host/sandbox/..."}, Others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys", "github.com/elastic/go-seccomp-bpf"}, TestOurs: []string{"abi/abitest"}},
 		{Packages: []string{"host/capability"}, Ours: []string{"abi"}},
 		{
 			Packages: []string{"host/registry/..."},

@@ -1,0 +1,44 @@
+package sandbox
+
+// Layer is one of the ways in which a worker is confined. Each holds without the others.
+type Layer struct {
+	// Name says what it is, in a stable word.
+	Name string `json:"name"`
+	// Missing says why this machine does not have it, in a phrase; it is empty where the
+	// layer holds.
+	Missing string `json:"missing,omitempty"`
+}
+
+// The layers, in the order in which they are put on.
+const (
+	// LayerNamespaces gives a worker namespaces for users, processes and IPC of its own:
+	// it sees no other process and is nobody outside.
+	LayerNamespaces = "namespaces"
+	// LayerDescriptors closes every file but the three pipes.
+	LayerDescriptors = "descriptors"
+	// LayerLimits are the resource limits: address space, CPU, files, file sizes, cores.
+	LayerLimits = "limits"
+	// LayerMemoryPriority makes the kernel kill workers first when memory is short.
+	LayerMemoryPriority = "memory-priority"
+	// LayerPrivileges lets no program that it might start gain privileges.
+	LayerPrivileges = "no-new-privileges"
+	// LayerDump keeps its memory from being read by others of its user, and from a core.
+	LayerDump = "not-dumpable"
+	// LayerCapabilities takes every capability away, should the operator run as root.
+	LayerCapabilities = "capabilities"
+	// LayerFiles is Landlock: no file can be opened but native code of the one module, and
+	// none at all once that is loaded; no TCP, and no signals to others.
+	LayerFiles = "landlock"
+	// LayerCalls is seccomp: of the system calls, only those that a Go runtime needs.
+	LayerCalls = "seccomp"
+)
+
+// maxLayers and maxLayersBytes bound what is believed of a worker's report.
+const (
+	maxLayers      = 32
+	maxLayersBytes = 16 * kib
+)
+
+// Layers returns how workers are confined on this machine, as the one reported that
+// [New] started to find out. The order is that in which they are put on.
+func (s *Sandbox) Layers() []Layer { return append([]Layer(nil), s.layers...) }

@@ -1,0 +1,73 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// workerCPU is how long a worker may compute before it is replaced after a call. The
+// kernel kills one that computes for longer than this and one call more: that is what
+// holds should the parent's own watch over its CPU fail.
+const workerCPU = time.Hour
+
+// seconds rounds up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// probe starts a worker to see whether it is one, and how well it can be confined here.
+// What is missing is logged, once in the life of a sandbox.
+func (s *Sandbox) probe() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.startTimeout)
+	defer cancel()
+	p, err := s.launchProbe(ctx)
+	if err != nil {
+		return err
+	}
+	l := s.limits
+	var layers []Layer
+	err = p.under(ctx, func() (err error) {
+		layers, err = p.confine(setup{
+			CacheDir: s.cacheDir, MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
+			CPUSeconds: seconds(workerCPU), NoNamespaces: s.noNamespaces,
+		})
+		return err
+	})
+	if err != nil {
+		exit := p.bury(deathGrace)
+		words := firstLine(p.stderr.String())
+		return fmt.Errorf("%w: %s: it could not confine itself (%s): %s: %w", ErrWorkerUnusable, s.command[0], exit, clean(words, maxDetailBytes), err)
+	}
+	p.bury(0)
+	s.layers = layers
+	for _, layer := range layers {
+		if layer.Missing != "" {
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "workers lack a layer of their confinement; the others hold",
+				slog.String("layer", layer.Name), slog.String("why", layer.Missing))
+		}
+	}
+	return nil
+}
+
+// launchProbe starts the first worker, without namespaces where the system refuses them.
+func (s *Sandbox) launchProbe(ctx context.Context) (*process, error) {
+	p, err := s.launch(ctx, s.limits)
+	var refused *startError
+	if s.spawner.isolation == withoutNamespaces || !errors.As(err, &refused) {
+		return p, err
+	}
+	s.spawner.isolation = withoutNamespaces
+	p, second := s.launch(ctx, s.limits)
+	if second != nil {
+		return nil, second // it is not the namespaces
+	}
+	s.noNamespaces = clean(fmt.Sprintf("the system does not let this process make them: %v", refused.err), maxDetailBytes)
+	return p, nil
+}
+
+// startError says that the system did not start a program.
+type startError struct{ err error }
+
+func (e *startError) Error() string { return e.err.Error() }
+func (e *startError) Unwrap() error { return e.err }
