@@ -245,12 +245,12 @@ func (p *parser) read(id byte) {
 
 // checkABI checks the exports, once everything has been read.
 func (p *parser) checkABI() {
-	_, reactor := p.exports["_initialize"]
-	_, command := p.exports["_start"]
-	if !reactor && (command || p.goBuilt) {
+	// A program has _start instead, which is never called. Exports of Mono, and those that
+	// clang makes for a program, start their runtime by themselves; Go's trap.
+	if _, reactor := p.exports["_initialize"]; !reactor && p.goBuilt {
 		p.err = &LoadError{Kind: NoInitializer, Offset: -1,
-			Detail: "the module exports no _initialize, so its language's runtime cannot be started",
-			Remedy: "build a library instead of a program: with Go add -buildmode=c-shared, with clang -mexec-model=reactor"}
+			Detail: "the module exports no _initialize, so the runtime of Go cannot be started",
+			Remedy: "build a library instead of a program: with Go add -buildmode=c-shared"}
 		return
 	}
 	for _, name := range []string{abi.ExportDescribe, abi.ExportProvision, abi.ExportDeprovision} {

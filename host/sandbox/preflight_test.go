@@ -13,16 +13,18 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
+// command is a program, with a custom section that tells by what it was built.
+func command(section string) []byte {
+	b := wasmtest.New()
+	b.Export("_start", b.Func(nil, nil, 0))
+	return b.Custom(section, "x").Provisioner(wasmtest.I32Const(0))
+}
+
 func TestPreflightRejects(t *testing.T) {
 	i32, i64 := []byte{wasmtest.I32}, []byte{wasmtest.I64}
 	importing := func(module, name string, params, results []byte) []byte {
 		b := wasmtest.New()
 		b.Import(module, name, params, results)
-		return b.Provisioner(wasmtest.I32Const(0))
-	}
-	command := func() []byte {
-		b := wasmtest.New()
-		b.Export("_start", b.Func(nil, nil, 0))
 		return b.Provisioner(wasmtest.I32Const(0))
 	}
 	initializer := func() []byte {
@@ -58,7 +60,7 @@ func TestPreflightRejects(t *testing.T) {
 		"Truncated":        {"a download that broke off", echo[:len(echo)-3], sandbox.Limits{}, sandbox.Malformed, "claims"},
 		"HeaderOnly":       {"an empty module exports nothing", wasmtest.Header(), sandbox.Limits{}, sandbox.MissingExport, "describe"},
 		"FileSize":         {"the file's own limit, with both numbers", echo, sandbox.Limits{ModuleBytes: 10}, sandbox.TooLarge, "the limit is 10"},
-		"Command":          {"a program is no library", command(), sandbox.Limits{}, sandbox.NoInitializer, "-buildmode=c-shared"},
+		"Command":          {"a Go program is no library", command("go:buildid"), sandbox.Limits{}, sandbox.NoInitializer, "-buildmode=c-shared"},
 		"GoWithout":        {"a Go module needs its runtime", wasmtest.New().Custom("go:buildid", "x").Provisioner(wasmtest.I32Const(0)), sandbox.Limits{}, sandbox.NoInitializer, "_initialize"},
 		"Initializer":      {"an initialiser has no result", initializer(), sandbox.Limits{}, sandbox.WrongSignature, "_initialize"},
 		"UnknownUser":      {"a host function of another host", importing(wasmtest.User, "launch_missiles", i64, i64), sandbox.Limits{}, sandbox.UnknownImport, "app_ensure"},
@@ -128,6 +130,7 @@ func TestPreflightAccepts(t *testing.T) {
 		"Imports":  {"host functions are reported", wasmtest.Asks("kube_get", 1), []abi.Function{abi.KubeGet}, 0},
 		"MemoryOf": {"memory is reported", wasmtest.Allocates(), nil, 1 << 16},
 		"Hijack":   {"a name is only a name", wasmtest.Hijacks(wasmtest.WASI), nil, 0},
+		"Command":  {"Mono's programs start their runtime in each export", command("producers"), nil, 0},
 		"Rich":     {"the walk knows the instructions", rich(), nil, 1 << 16},
 		"Go":       {"what the Go compiler writes", goGuest(t), []abi.Function{abi.KubeGet}, 2883584},
 	}
