@@ -69,6 +69,7 @@ func Rules() []Rule {
 		{Packages: []string{"guest-sdk"}, Ours: []string{"abi", "guest-sdk/internal/wire"}, Others: []string{"github.com/extism/go-pdk"}, TestOurs: []string{"abi/abitest", "guest-sdk/guesttest"}},
 		{Packages: []string{"guest-sdk/guesttest"}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"abi/abitest"}},
 		{Packages: []string{"modules/..."}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"guest-sdk/guesttest", "abi/wasmfile"}},
+		{Packages: []string{"examples/module-go/conformance"}, Ours: []string{"abi"}, Others: []string{"github.com/extism/go-pdk"}},
 		{Packages: []string{"examples/..."}, Ours: []string{"abi", "guest-sdk"}, TestOurs: []string{"guest-sdk/guesttest"}},
 		{Packages: []string{"examples/embed/api"}, Others: []string{apimachinery}},
 		{Packages: []string{"examples/embed"}, Ours: []string{"abi", "examples/embed/api", "host/..."}, Others: []string{runtime, clientGo, apimachinery, kubernetesAPI}},
