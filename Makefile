@@ -17,11 +17,11 @@ FUZZTIME ?= 20s
 TESTFLAGS ?= -p 2 -timeout 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build modules test test-race test-all test-faults fuzz properties bench generate fmt lint verify clean
+.PHONY: help demo build modules examples examples-tools test test-pdks test-race test-all test-faults fuzz properties bench generate fmt lint verify clean
 
 ##@ Try it
 help: ## List the commands
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## Bring up a platform on two local control planes, watch it, take it down (DEMO_KEEP=1 leaves it running)
 	@printf '    0.0s  building the caisson CLI\n'
@@ -37,6 +37,12 @@ modules: build ## Build the first-party modules into bin/modules/
 	@mkdir -p $(BIN)/modules
 	@for m in cilium storage ingress; do $(BIN)/caisson module build ./modules/$$m -o $(BIN)/modules/$$m.wasm || exit 1; done
 
+examples: ## Build the modules of examples/ in every language (it says which compiler is missing)
+	examples/build.sh
+
+examples-tools: ## Install the compilers that the examples need, on Debian as root
+	examples/build.sh install
+
 ##@ Test
 test: ## Unit, conformance and integration tests, the latter against local control planes
 	$(GO) test $(TESTFLAGS) $(ALL)
@@ -44,7 +50,10 @@ test: ## Unit, conformance and integration tests, the latter against local contr
 test-race: ## The tests of everything that is shared between goroutines, under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) $(RACE)
 
-test-all: test test-race fuzz properties ## Everything that can be tested here
+test-pdks: examples ## Hold modules in Go, C, Rust, AssemblyScript and the shapes of other PDKs to the ABI
+	$(GO) test -tags pdks -run 'TestConformancePDKs' -count 1 ./host/sandbox
+
+test-all: test test-pdks test-race fuzz properties ## Everything that can be tested here
 
 test-faults: ## Let every call of a platform fail in every way, and compare what it ends with (minutes; FAULTS_LANES=4 side by side)
 	FAULTS_RUNS=$(or $(FAULTS_RUNS),all) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./host/faults
