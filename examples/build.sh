@@ -9,9 +9,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 OUT=${OUT:-.build/examples}
 
-need() { # need COMMAND PACKAGE
+need() { # need COMMAND WHAT-TO-DO
 	command -v "$1" >/dev/null && return
-	echo "examples: there is no $1; on Debian: apt-get install $2" >&2
+	echo "examples: there is no $1; $2" >&2
 	exit 1
 }
 
@@ -29,7 +29,7 @@ rust() {
 }
 
 build_go() {
-	need go golang-go
+	need go "install Go 1.26 from https://go.dev/dl"
 	local program
 	for program in module conformance; do
 		local package=./examples/module-go
@@ -39,8 +39,8 @@ build_go() {
 }
 
 build_c() {
-	need clang clang
-	need wasm-ld lld
+	need clang "on Debian: apt-get install clang"
+	need wasm-ld "on Debian: apt-get install lld"
 	local program
 	for program in module conformance; do
 		clang --target=wasm32 -std=c11 -Os -Wall -Wextra -Werror -nostdlib -ffreestanding -fno-builtin \
@@ -58,7 +58,7 @@ build_rust() {
 }
 
 build_assemblyscript() {
-	need npm npm
+	need npm "on Debian: apt-get install npm"
 	# npm ci takes exactly what the lock file names, and needs to run only after it changed.
 	local here=examples/module-assemblyscript program
 	if [ ! -e $here/node_modules/.package-lock.json ] || [ $here/package-lock.json -nt $here/node_modules/.package-lock.json ]; then
@@ -71,7 +71,7 @@ build_assemblyscript() {
 }
 
 build_wat() {
-	need wat2wasm wabt
+	need wat2wasm "on Debian: apt-get install wabt"
 	local shape
 	for shape in javascript python dotnet haskell; do
 		cat examples/module-wat/$shape.wat examples/module-wat/engine.wat >"$OUT/$shape.wat"
