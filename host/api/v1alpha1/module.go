@@ -151,7 +151,9 @@ type SecretGrant struct {
 	// +listType=set
 	// +kubebuilder:validation:items:Enum=current;home
 	Scopes []string `json:"scopes,omitempty"`
-	// Raw lets the module see the bytes. Without it, it gets a handle.
+	// Raw lets the module see the bytes. Without it, it gets a handle, which the host
+	// replaces in the values of charts: a module that also chooses the chart decides what
+	// the tenant's cluster does with the secret.
 	// +optional
 	Raw bool `json:"raw,omitempty"`
 }
