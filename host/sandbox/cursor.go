@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"math"
+	"unicode/utf8"
 )
 
 // cursor reads a module from front to back. It never allocates and keeps its first
@@ -64,7 +65,7 @@ func (c *cursor) bytes(n int) []byte {
 }
 
 // leb reads an unsigned or signed LEB128 number of the given width and returns its
-// bits; callers that read signed numbers only skip them.
+// bits. Whether the last byte of a longest encoding is right is for the caller to say.
 func (c *cursor) leb(bits uint) uint64 {
 	// Nearly all numbers in a module are one byte long.
 	if c.ok() && c.pos < c.end {
@@ -83,6 +84,30 @@ func (c *cursor) leb(bits uint) uint64 {
 	}
 	c.failf(Malformed, "a number is longer than %d bits", bits)
 	return 0
+}
+
+// signed reads a signed LEB128 number of the given width and returns it. The bits of
+// the last byte that the width has no room for must repeat the sign, or another reader
+// could see another number.
+func (c *cursor) signed(bits uint) int64 {
+	start := c.pos
+	value := c.leb(bits)
+	if !c.ok() {
+		return 0
+	}
+	read := uint(c.pos - start)
+	last := c.data[c.pos-1]
+	if used := bits - 7*(read-1); used < 7 { // the longest encoding
+		high := int8(last<<1) >> used // the sign bit and all above it, or only zeros
+		if high != 0 && high != -1 {
+			c.failf(Malformed, "a number is longer than %d bits", bits)
+			return 0
+		}
+	}
+	if shift := 7 * read; shift < 64 && last&0x40 != 0 {
+		value |= ^uint64(0) << shift
+	}
+	return int64(value)
 }
 
 // u32 reads an unsigned 32-bit number.
@@ -123,12 +148,16 @@ func (c *cursor) vector() []byte {
 	return c.bytes(int(n))
 }
 
-// name reads a name.
-func (c *cursor) name() string {
+// name reads a name without copying it.
+func (c *cursor) name() []byte {
 	b := c.vector()
 	if len(b) > maxWasmNameBytes {
 		c.exceed("a name is too long", int64(len(b)), maxWasmNameBytes)
-		return ""
+		return nil
 	}
-	return string(b)
+	if !utf8.Valid(b) {
+		c.failf(Malformed, "a name is not UTF-8")
+		return nil
+	}
+	return b
 }

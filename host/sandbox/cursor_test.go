@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
 func cursorOf(b ...byte) *cursor {
@@ -40,6 +42,27 @@ func TestCursorNumbers(t *testing.T) {
 	}
 }
 
+func TestCursorSignedNumbers(t *testing.T) {
+	for _, want := range []int64{0, 1, -1, 63, 64, -64, -65, math.MaxInt32, math.MinInt32} {
+		for _, bits := range []uint{32, 33, 64} {
+			c := cursorOf(wasmtest.Signed(want)...)
+			require.Equal(t, want, c.signed(bits), "%d bits", bits)
+			require.True(t, c.ok())
+			require.Zero(t, c.left())
+		}
+	}
+	for _, want := range []int64{math.MaxInt64, math.MinInt64} {
+		require.Equal(t, want, cursorOf(wasmtest.Signed(want)...).signed(64))
+	}
+	for bits, encoded := range map[uint][]byte{
+		32: {0xff, 0xff, 0xff, 0xff, 0x0f}, 33: {0x80, 0x80, 0x80, 0x80, 0x20}, 64: {0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01},
+	} {
+		c := cursorOf(encoded...)
+		require.Zero(t, c.signed(bits))
+		require.False(t, c.ok(), "the last byte of %d bits does not repeat the sign", bits)
+	}
+}
+
 func TestCursorSignedNumbersAreSkipped(t *testing.T) {
 	// The longest encodings of i32, i64 and a block type.
 	for bits, encoded := range map[uint][]byte{
@@ -71,7 +94,7 @@ func TestCursorCounts(t *testing.T) {
 func TestCursorBytes(t *testing.T) {
 	c := cursorOf(2, 'a', 'b', 1, 'c')
 	require.Equal(t, "ab", string(c.vector()))
-	require.Equal(t, "c", c.name())
+	require.Equal(t, "c", string(c.name()))
 	require.Nil(t, c.bytes(1))
 	require.Equal(t, int64(5), c.err.Offset)
 	require.Nil(t, cursorOf(1).bytes(-1))
@@ -79,6 +102,9 @@ func TestCursorBytes(t *testing.T) {
 	c = cursorOf(long...)
 	require.Empty(t, c.name())
 	require.Equal(t, TooLarge, c.err.Kind)
+	c = cursorOf(2, 0xc0, 0x80)
+	require.Empty(t, c.name())
+	require.Equal(t, Malformed, c.err.Kind, "a name must be UTF-8")
 }
 
 // TestCursorKeepsItsFirstError proves that what follows an error can neither hide it

@@ -16,6 +16,8 @@ const (
 	Component LoadErrorKind = "component"
 	// Malformed says that the module breaks the binary format.
 	Malformed LoadErrorKind = "malformed"
+	// Unsupported says that the module uses a proposal that this host does not run.
+	Unsupported LoadErrorKind = "unsupported"
 	// TooLarge says that the module exceeds a limit; Limit and Got are set.
 	TooLarge LoadErrorKind = "too-large"
 	// UnknownImport says that the module asks for something that this host has not.

@@ -2,9 +2,11 @@ package sandbox
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/abi/wasmfile"
 )
 
 // Caps of the binary format. They exist because a compiler's memory and time follow
@@ -19,16 +21,28 @@ const (
 	maxTables    = 4
 	// maxTableMin is in elements; a table of 2^27 is 1 GiB that no memory limit covers.
 	maxTableMin = 1_000_000
+	// maxElements caps all element segments together: a byte in the file becomes 64 in
+	// the decoder. A Go guest has 6,000.
+	maxElements = 1_000_000
 	// maxSegments: std Go writes about 10,000 data segments per MB of module.
-	maxSegments   = 100_000
-	maxBodyBytes  = 4 * mib // a body of 2 MB compiles for 1.4 s in 370 MB
-	maxLocals     = 50_000  // ten million compile for 0.5 s in 240 MB
-	maxParameters = 1_000
+	maxSegments  = 100_000
+	maxBodyBytes = 4 * mib // a body of 2 MB compiles for 1.4 s in 370 MB
+	maxLocals    = 50_000  // ten million compile for 0.5 s in 240 MB
+	// maxTotalLocals caps the locals of all functions together. The decoder writes out
+	// each of them, in 8 bytes: 100,000 functions of a megabyte could ask for 40 GB. A Go
+	// guest of 16 MB has one million.
+	maxTotalLocals = 5_000_000
+	maxParameters  = 1_000
+	// maxConstantDepth caps the operands of a constant expression; compilers use two.
+	maxConstantDepth = 64
 	// maxWasmNameBytes bounds names of imports, exports and sections.
 	maxWasmNameBytes = 4 * kib
-	maxCustom        = 1_000
-	// maxManifestBytes bounds the manifest: a config schema is kilobytes.
-	maxManifestBytes = 1 * mib
+	// maxNames caps the names of functions and locals: two bytes in the file become 40
+	// in the decoder.
+	maxNames  = 1_000_000
+	maxCustom = 1_000
+	// maxManifestBytes bounds the manifest; the CLI embeds none that is larger.
+	maxManifestBytes = wasmfile.MaxManifestBytes
 )
 
 // The section identifiers of the binary format.
@@ -46,6 +60,7 @@ const (
 	sectionCode
 	sectionData
 	sectionDataCount
+	sectionTag
 )
 
 // Inspection is what a module says of itself without being run.
@@ -65,8 +80,8 @@ type Inspection struct {
 // Preflight parses a module without running or trusting it and reports what it needs.
 // limits may be the zero value. Time is linear in the size of the module, memory is
 // bounded by it, and no claim in the module decides how much is allocated. A module
-// that breaks the format, a limit or the ABI is a [*LoadError]; one that passes may
-// still be refused by the compiler.
+// that breaks the format, a limit or the ABI is a [*LoadError]. One that passes can only
+// be refused by the compiler if the types inside of a function do not match.
 func Preflight(wasm []byte, limits Limits) (*Inspection, error) {
 	limits = limits.orElse(DefaultLimits())
 	if err := checkHeader(wasm, limits); err != nil {
@@ -76,6 +91,7 @@ func Preflight(wasm []byte, limits Limits) (*Inspection, error) {
 		cursor: cursor{data: wasm, pos: headerBytes, end: len(wasm)},
 		limits: limits,
 		seen:   Inspection{},
+		counts: -1,
 	}
 	p.sections()
 	if p.ok() {
@@ -123,10 +139,12 @@ func (f function) is(s signature) bool {
 	return s.matches(f.params, f.results)
 }
 
-// export is what the parser keeps of an exported function.
+// export is what the parser keeps of an export. The name is a slice of the module.
 type export struct {
-	typ    function
-	offset int
+	name     []byte
+	typ      function
+	offset   int
+	callable bool
 }
 
 // parser walks the sections and collects what the checks of the ABI need.
@@ -138,11 +156,20 @@ type parser struct {
 	types     []function
 	imported  int      // how many functions are imported
 	functions []uint32 // type of each function, imported ones first
-	exports   map[string]export
-	bodies    int
+	exports   []export // by name
+	tables    []byte   // type of each table
+	globals   int
 	memories  int
+	bodies    int
+	elements  int
+	locals    int64
+	names     int
+	segments  int
+	counts    int // how many data segments the data count section announces, or -1
 	custom    int
+	named     bool
 	goBuilt   bool
+	stack     [maxConstantDepth]byte
 }
 
 // order is the position of each section in a module, as the format wants it; a
@@ -177,6 +204,10 @@ func (p *parser) sections() {
 			return
 		}
 		if id != sectionCustom {
+			if id == sectionTag {
+				p.failf(Unsupported, "the section of tags belongs to exception handling, which this host does not run")
+				return
+			}
 			if order(id) == 0 {
 				p.failf(Malformed, "section %d is unknown", id)
 				return
@@ -195,6 +226,9 @@ func (p *parser) sections() {
 	}
 	if p.ok() && p.bodies != len(p.functions)-p.imported {
 		p.failf(Malformed, "%d functions are declared and %d have code", len(p.functions)-p.imported, p.bodies)
+	}
+	if p.ok() && p.counts >= 0 && p.counts != p.segments {
+		p.failf(Malformed, "%d data segments are announced and %d are there", p.counts, p.segments)
 	}
 }
 
@@ -233,7 +267,7 @@ func (p *parser) read(id byte) {
 		p.readElements()
 	case sectionDataCount:
 		p.section = "data count"
-		p.u32()
+		p.counts = int(p.u32())
 	case sectionCode:
 		p.section = "code"
 		p.readCode()
@@ -247,7 +281,7 @@ func (p *parser) read(id byte) {
 func (p *parser) checkABI() {
 	// A program has _start instead, which is never called. Exports of Mono, and those that
 	// clang makes for a program, start their runtime by themselves; Go's trap.
-	if _, reactor := p.exports["_initialize"]; !reactor && p.goBuilt {
+	if _, reactor := p.exported("_initialize"); !reactor && p.goBuilt {
 		p.err = &LoadError{Kind: NoInitializer, Offset: -1,
 			Detail: "the module exports no _initialize, so the runtime of Go cannot be started",
 			Remedy: "build a library instead of a program: with Go add -buildmode=c-shared"}
@@ -260,7 +294,7 @@ func (p *parser) checkABI() {
 		}
 	}
 	for _, name := range []string{"_initialize", "__wasm_call_ctors"} {
-		e, exists := p.exports[name]
+		e, exists := p.exported(name)
 		if exists && !e.typ.is(":") {
 			p.err = &LoadError{Kind: WrongSignature, Section: "export", Offset: int64(e.offset),
 				Detail: "the export " + name + " must be a function without parameters and results"}
@@ -269,10 +303,19 @@ func (p *parser) checkABI() {
 	}
 }
 
+// exported finds an exported function.
+func (p *parser) exported(name string) (export, bool) {
+	i, found := slices.BinarySearchFunc(p.exports, []byte(name), func(e export, name []byte) int { return bytes.Compare(e.name, name) })
+	if !found || !p.exports[i].callable {
+		return export{}, false
+	}
+	return p.exports[i], true
+}
+
 // checkExport requires one function of the ABI.
 func (p *parser) checkExport(name string) {
 	const want = signature(":i")
-	e, exists := p.exports[name]
+	e, exists := p.exported(name)
 	if !exists {
 		p.err = &LoadError{Kind: MissingExport, Section: "export", Offset: -1,
 			Detail: "the module exports no function " + strconv.Quote(name),

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"bytes"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/caisson-dev/caisson/abi"
 )
@@ -12,9 +14,16 @@ const (
 	typeI64       = 0x7e
 	typeF32       = 0x7d
 	typeF64       = 0x7c
+	typeV128      = 0x7b
 	typeFuncRef   = 0x70
 	typeExternRef = 0x6f
 	typeFunction  = 0x60
+	// Types of proposals that this host does not run, and the mark of a table with an
+	// initial value.
+	typeExnRef    = 0x69
+	typeRef       = 0x64
+	typeRefNull   = 0x63
+	tableWithInit = 0x40
 )
 
 // External kinds of imports and exports.
@@ -38,7 +47,7 @@ func (p *parser) readCustom() {
 	if !p.ok() {
 		return
 	}
-	switch name {
+	switch string(name) {
 	case abi.ManifestSection:
 		content := p.bytes(p.left())
 		switch {
@@ -57,9 +66,15 @@ func (p *parser) readCustom() {
 	p.pos = p.end
 }
 
-// readNames walks the function and local names.
+// readNames walks the names, as the compiler does for its stack traces. It takes lists
+// that do not fill the space that they claim for something else, so that they must.
 func (p *parser) readNames() {
 	p.section = "name"
+	if p.named {
+		p.failf(Malformed, "the section of names is repeated")
+		return
+	}
+	p.named = true
 	sectionEnd := p.end
 	for p.ok() && p.pos < sectionEnd {
 		p.end = sectionEnd
@@ -71,6 +86,8 @@ func (p *parser) readNames() {
 		}
 		p.end = p.pos + int(size)
 		switch id {
+		case 0: // the module
+			p.text()
 		case 1: // functions
 			p.nameMap()
 		case 2: // locals of functions
@@ -78,19 +95,32 @@ func (p *parser) readNames() {
 				p.u32()
 				p.nameMap()
 			}
+		default:
+			p.pos = p.end
 		}
-		if !p.ok() {
-			return
+		if p.ok() && p.left() != 0 {
+			p.failf(Malformed, "%d bytes follow a list of names", p.left())
 		}
-		p.pos = p.end
 	}
 	p.end = sectionEnd
 }
 
 func (p *parser) nameMap() {
-	for n := p.count("names", maxFunctions+maxImports+maxLocals); n > 0 && p.ok(); n-- {
+	n := p.count("names", maxNames)
+	p.names += n
+	if p.names > maxNames {
+		p.exceed("too many names", int64(p.names), maxNames)
+	}
+	for ; n > 0 && p.ok(); n-- {
 		p.u32()
-		p.vector()
+		p.text()
+	}
+}
+
+// text skips a name that nobody is bound by.
+func (p *parser) text() {
+	if b := p.vector(); !utf8.Valid(b) {
+		p.failf(Malformed, "a name is not UTF-8")
 	}
 }
 
@@ -99,13 +129,44 @@ func (p *parser) readTypes() {
 	p.types = make([]function, 0, n)
 	for ; n > 0 && p.ok(); n-- {
 		if form := p.byte(); p.ok() && form != typeFunction {
-			p.failf(Malformed, "type form 0x%x is not supported", form)
+			p.failf(Unsupported, "type form 0x%x is not supported", form)
 			return
 		}
-		params := p.bytes(p.count("parameters", maxParameters))
-		results := p.bytes(p.count("results", maxParameters))
+		params := p.valueTypes(p.count("parameters", maxParameters))
+		results := p.valueTypes(p.count("results", maxParameters))
 		p.types = append(p.types, function{params, results})
 	}
+}
+
+// valueTypes reads n value types.
+func (p *parser) valueTypes(n int) []byte {
+	from := p.pos
+	for range n {
+		p.valueType()
+	}
+	return p.data[from:p.pos]
+}
+
+// valueType reads a value type.
+func (p *parser) valueType() byte {
+	switch typ := p.byte(); typ {
+	case typeI32, typeI64, typeF32, typeF64, typeV128, typeFuncRef, typeExternRef:
+		return typ
+	case typeExnRef, typeRef, typeRefNull:
+		p.failf(Unsupported, "value type 0x%x is not supported", typ)
+	default:
+		p.failf(Malformed, "value type 0x%x is unknown", typ)
+	}
+	return 0
+}
+
+// refType reads a type of references.
+func (p *parser) refType() byte {
+	typ := p.valueType()
+	if p.ok() && typ != typeFuncRef && typ != typeExternRef {
+		p.failf(Malformed, "type 0x%x is no type of references", typ)
+	}
+	return typ
 }
 
 // typeOf returns the function type of an index into the type section.
@@ -127,7 +188,7 @@ func (p *parser) readImports() {
 		}
 		if kind != kindFunction {
 			p.pos = start
-			p.failf(UnknownImport, "the import %s of module %s is not a function; only functions can be imported", quoteName(name), quoteName(module))
+			p.failf(UnknownImport, "the import %s of module %s is not a function; only functions can be imported", quoteName(string(name)), quoteName(string(module)))
 			return
 		}
 		index := p.u32()
@@ -137,19 +198,21 @@ func (p *parser) readImports() {
 		}
 		p.functions = append(p.functions, index)
 		p.imported++
-		if err := checkImport(module, name, typ); err != nil {
+		if err := checkImport(string(module), string(name), typ); err != nil {
 			err.Section, err.Offset = p.section, int64(start)
 			p.err = err
 			return
 		}
-		if module == abi.ImportUser {
+		if string(module) == abi.ImportUser {
 			p.seen.Imports = append(p.seen.Imports, abi.Function(name))
 		}
 	}
 }
 
 func (p *parser) readFunctions() {
-	for n := p.count("functions", maxFunctions); n > 0 && p.ok(); n-- {
+	n := p.count("functions", maxFunctions)
+	p.functions = slices.Grow(p.functions, n)
+	for ; n > 0 && p.ok(); n-- {
 		index := p.u32()
 		p.typeOf(index)
 		p.functions = append(p.functions, index)
@@ -158,11 +221,12 @@ func (p *parser) readFunctions() {
 
 func (p *parser) readTables() {
 	for n := p.count("tables", maxTables); n > 0 && p.ok(); n-- {
-		if typ := p.byte(); p.ok() && typ != typeFuncRef && typ != typeExternRef {
-			p.failf(Malformed, "table type 0x%x is not supported", typ)
+		if p.pos < p.end && p.data[p.pos] == tableWithInit {
+			p.failf(Unsupported, "a table with a first value is not supported")
 			return
 		}
-		if low := p.sizes("table"); low > maxTableMin {
+		p.tables = append(p.tables, p.refType())
+		if low, _ := p.sizes("table"); low > maxTableMin {
 			p.exceed("a table has too many elements", low, maxTableMin)
 			return
 		}
@@ -172,7 +236,11 @@ func (p *parser) readTables() {
 func (p *parser) readMemories() {
 	for n := p.count("memories", 1); n > 0 && p.ok(); n-- {
 		p.memories++
-		low := p.sizes("memory")
+		low, high := p.sizes("memory")
+		if high > maxMemoryBytes/wasmPageBytes {
+			p.failf(Malformed, "the memory may grow to %d pages, more than there can be", high)
+			return
+		}
 		p.seen.MemoryBytes = low * wasmPageBytes
 		if low > p.limits.memoryPages() {
 			p.exceed("the module starts with more bytes of memory than it may use", low*wasmPageBytes, p.limits.MemoryBytes)
@@ -182,35 +250,46 @@ func (p *parser) readMemories() {
 	}
 }
 
-// sizes reads the limits of a table or a memory and returns the lower one. The upper
-// one is no promise to keep: the worker's own limits bound growth.
-func (p *parser) sizes(what string) int64 {
+// sizes reads the limits of a table or a memory; the upper one is 0 if there is none. It
+// is no promise to keep: the worker's own limits bound growth.
+func (p *parser) sizes(what string) (low, high int64) {
 	switch flags := p.byte(); {
 	case !p.ok():
-		return 0
+		return 0, 0
 	case flags == 0:
-		return int64(p.u32())
+		return int64(p.u32()), 0
 	case flags == 1:
-		low := int64(p.u32())
-		p.u32()
-		return low
+		low, high = int64(p.u32()), int64(p.u32())
+		if p.ok() && high < low {
+			p.failf(Malformed, "a %s has a first size of %d and a largest of %d", what, low, high)
+		}
+		return low, high
+	case flags <= 7:
+		p.failf(Unsupported, "a shared or 64-bit %s is not supported", what)
+		return 0, 0
 	default:
-		p.failf(Malformed, "a shared or 64-bit %s is not supported", what)
-		return 0
+		p.failf(Malformed, "the limits of a %s have the unknown flags 0x%x", what, flags)
+		return 0, 0
 	}
 }
 
 func (p *parser) readGlobals() {
 	for n := p.count("globals", maxGlobals); n > 0 && p.ok(); n-- {
-		valueType := p.byte()
-		p.noteGlobal(valueType, p.byte())
-		p.constant()
+		valueType, mutability := p.valueType(), p.byte()
+		if mutability > 1 {
+			p.failf(Malformed, "the mutability 0x%x is unknown", mutability)
+			return
+		}
+		p.noteGlobal(valueType, mutability)
+		p.constant(valueType)
+		p.globals++
 	}
 }
 
 func (p *parser) readExports() {
-	p.exports = make(map[string]export)
-	for n := p.count("exports", maxExports); n > 0 && p.ok(); n-- {
+	n := p.count("exports", maxExports)
+	p.exports = make([]export, 0, n)
+	for ; n > 0 && p.ok(); n-- {
 		start := p.pos
 		name := p.name()
 		kind := p.byte()
@@ -218,23 +297,54 @@ func (p *parser) readExports() {
 		if !p.ok() {
 			return
 		}
-		if kind != kindFunction {
-			continue
-		}
-		if int64(index) >= int64(len(p.functions)) {
-			p.failf(Malformed, "the export %s is a function that does not exist", quoteName(name))
+		if int64(index) >= p.exportable(kind) {
+			p.pos = start
+			p.failf(Malformed, "the export %s is something that does not exist", quoteName(string(name)))
 			return
 		}
-		p.exports[name] = export{typ: p.typeOf(p.functions[index]), offset: start}
+		e := export{name: name, offset: start, callable: kind == kindFunction}
+		if e.callable {
+			e.typ = p.typeOf(p.functions[index])
+		}
+		p.exports = append(p.exports, e)
+	}
+	slices.SortFunc(p.exports, func(a, b export) int { return bytes.Compare(a.name, b.name) })
+	for i := 1; i < len(p.exports) && p.ok(); i++ {
+		if bytes.Equal(p.exports[i-1].name, p.exports[i].name) {
+			p.pos = max(p.exports[i-1].offset, p.exports[i].offset)
+			p.failf(Malformed, "two exports are called %s", quoteName(string(p.exports[i].name)))
+		}
+	}
+}
+
+// exportable is how many things of a kind there are.
+func (p *parser) exportable(kind byte) int64 {
+	switch kind {
+	case kindFunction:
+		return int64(len(p.functions))
+	case kindTable:
+		return int64(len(p.tables))
+	case kindMemory:
+		return int64(p.memories)
+	case kindGlobal:
+		return int64(p.globals)
+	default:
+		return 0
 	}
 }
 
 // readStart refuses a start function that is an import: it would be called before
 // there is an instance.
 func (p *parser) readStart() {
-	index := p.u32()
-	if p.ok() && int64(index) < int64(p.imported) {
+	index := int64(p.u32())
+	switch {
+	case !p.ok():
+	case index < int64(p.imported):
 		p.failf(Malformed, "the start function is an imported one")
+	case index >= int64(len(p.functions)):
+		p.failf(Malformed, "the start function does not exist")
+	case !p.typeOf(p.functions[index]).is(":"):
+		p.failf(Malformed, "the start function has parameters or results")
 	}
 }
 
@@ -246,39 +356,76 @@ func (p *parser) readElements() {
 			return
 		}
 		passive, explicit, expressions := flags&1 != 0, flags&2 != 0, flags&4 != 0
+		table := int64(0)
 		if !passive && explicit {
-			p.u32()
+			table = int64(p.u32())
 		}
 		if !passive {
-			p.constant()
+			p.constant(typeI32)
 		}
-		if passive || explicit {
-			p.byte()
-		}
-		for m := p.count("elements", maxTableMin); m > 0 && p.ok(); m-- {
-			if expressions {
-				p.constant()
-				continue
+		typ := byte(typeFuncRef)
+		switch {
+		case !passive && !explicit:
+		case expressions:
+			typ = p.refType()
+		default:
+			if kind := p.byte(); kind != 0 {
+				p.failf(Malformed, "element kind 0x%x is unknown", kind)
 			}
-			p.u32()
 		}
+		if !passive && p.ok() && (table >= int64(len(p.tables)) || p.tables[table] != typ) {
+			p.failf(Malformed, "elements are meant for table %d, which does not exist or has another type", table)
+		}
+		p.readInit(typ, expressions)
+	}
+}
+
+// readInit reads the elements of a segment.
+func (p *parser) readInit(typ byte, expressions bool) {
+	n := p.count("elements", maxElements)
+	p.elements += n
+	if p.elements > maxElements {
+		p.exceed("too many elements", int64(p.elements), maxElements)
+	}
+	for ; n > 0 && p.ok(); n-- {
+		if expressions {
+			p.constant(typ)
+			continue
+		}
+		p.functionIndex()
+	}
+}
+
+// functionIndex reads the number of a function.
+func (p *parser) functionIndex() {
+	if index := p.u32(); int64(index) >= int64(len(p.functions)) {
+		p.failf(Malformed, "function %d does not exist", index)
 	}
 }
 
 func (p *parser) readData() {
 	for n := p.count("data segments", maxSegments); n > 0 && p.ok(); n-- {
+		p.segments++
 		switch flags := p.u32(); flags {
 		case 0:
-			p.constant()
+			p.memoryIndex(0)
+			p.constant(typeI32)
 		case 1:
 		case 2:
-			p.u32()
-			p.constant()
+			p.memoryIndex(p.u32())
+			p.constant(typeI32)
 		default:
 			p.failf(Malformed, "data segment kind %d is unknown", flags)
 			return
 		}
 		p.vector()
+	}
+}
+
+// memoryIndex checks the number of a memory.
+func (p *parser) memoryIndex(index uint32) {
+	if int64(index) >= int64(p.memories) {
+		p.failf(Malformed, "data is meant for memory %d, which does not exist", index)
 	}
 }
 
@@ -299,22 +446,26 @@ func (p *parser) readCode() {
 			return
 		}
 		p.end = p.pos + int(size)
-		p.locals()
+		p.readLocals()
 		p.instructions()
 		p.bodies++
 	}
 	p.end = sectionEnd
 }
 
-// locals reads the declarations of a function's locals, which are run-length encoded
+// readLocals reads the declarations of a function's locals, which are run-length encoded
 // and so the shortest way to ask for gigabytes.
-func (p *parser) locals() {
+func (p *parser) readLocals() {
 	var total int64
 	for n := p.count("groups of locals", maxLocals); n > 0 && p.ok(); n-- {
 		total += int64(p.u32())
-		p.byte()
+		p.valueType()
 		if total > maxLocals {
 			p.exceed("a function has too many locals", total, maxLocals)
 		}
+	}
+	p.locals += total
+	if p.locals > maxTotalLocals {
+		p.exceed("the functions have too many locals together", p.locals, maxTotalLocals)
 	}
 }

@@ -61,7 +61,7 @@ func mutableGlobals(content []byte) []uint32 {
 		if p.byte() == 1 {
 			mutable = append(mutable, uint32(i))
 		}
-		p.constant()
+		p.skipConstant()
 		if !p.ok() {
 			break
 		}
@@ -76,7 +76,7 @@ func addExports(content []byte, globals []uint32) (section []byte, names []strin
 	first := c.pos
 	prefix := globalPrefix
 	for range n {
-		for name := c.name(); strings.HasPrefix(name, prefix); {
+		for name := string(c.name()); strings.HasPrefix(name, prefix); {
 			prefix += "_"
 		}
 		c.byte()

@@ -48,6 +48,17 @@ func branches(n int) []byte {
 	return Join([]byte{0}, Repeat(50, []byte{0x02, 0x40}), I32Const(0), []byte{0x0e}, Leb(uint64(n)), table, []byte{0}, Repeat(51, []byte{0x0b}))
 }
 
+// ManyLocals is a module of n functions with so many locals each.
+func ManyLocals(n, locals int) []byte {
+	b := New()
+	for range n {
+		b.RawFunc(Join(Leb(1), Leb(uint64(locals)), []byte{I64, 0x0b}))
+	}
+	// provision has four locals of its own, which would be too many.
+	ok := b.Func(none(), i32(), 0, I32Const(0))
+	return b.Export("describe", ok).Export("deprovision", ok).Export("provision", ok).Bytes()
+}
+
 func manyTables() []byte {
 	b := New()
 	for range 20 {

@@ -80,8 +80,12 @@ type Builder struct {
 	globals   [][]byte
 	exports   map[string][]byte
 	start     []byte
+	elements  [][]byte
 	data      [][]byte
 	customs   [][]byte
+	// describes is what describe returns, and declares what the manifest's section holds.
+	describes, declares string
+	describeImports     [3]uint32
 }
 
 // New returns an empty module.
@@ -97,6 +101,21 @@ func (b *Builder) typeIndex(params, results []byte) []byte {
 	b.types = append(b.types, typ)
 	return Leb(uint64(len(b.types) - 1))
 }
+
+// manifestSection is the name of the section that holds a manifest.
+const manifestSection = "caisson.manifest"
+
+// Describing gives the module a manifest, and a describe that returns it. It comes before
+// everything else, because it needs imports.
+func (b *Builder) Describing(manifest string) *Builder {
+	b.describes, b.declares = manifest, manifest
+	alloc, store := b.importText()
+	b.describeImports = [3]uint32{alloc, store, b.Import(Env, "output_set", i64i64(), none())}
+	return b
+}
+
+// next is the number that the next function gets.
+func (b *Builder) next() uint32 { return uint32(len(b.imports) + len(b.bodies)) }
 
 // Import imports a function and returns its number.
 func (b *Builder) Import(module, name string, params, results []byte) uint32 {
@@ -169,6 +188,12 @@ func (b *Builder) Start(function uint32) *Builder {
 	return b
 }
 
+// Elements adds an element segment, written as in the section.
+func (b *Builder) Elements(segment []byte) *Builder {
+	b.elements = append(b.elements, segment)
+	return b
+}
+
 // Data puts bytes into memory at an offset.
 func (b *Builder) Data(offset int32, content string) *Builder {
 	b.data = append(b.data, Join([]byte{0}, I32Const(offset), []byte{0x0b}, Name(content)))
@@ -203,6 +228,7 @@ func (b *Builder) Bytes() []byte {
 	if b.start != nil {
 		out = append(out, Section(Start, b.start)...)
 	}
+	vector(Element, b.elements)
 	vector(Code, b.bodies)
 	vector(Data, b.data)
 	return Join(out, Join(b.customs...))

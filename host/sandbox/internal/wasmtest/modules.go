@@ -17,7 +17,15 @@ func i64i64() []byte { return []byte{I64, I64} }
 func (b *Builder) Provisioner(provision ...[]byte) []byte {
 	ok := b.Func(none(), i32(), 0, I32Const(0))
 	run := b.Func(none(), i32(), 4, provision...)
-	return b.Export("describe", ok).Export("deprovision", ok).Export("provision", run).Bytes()
+	describe := ok
+	if b.describes != "" {
+		i := b.describeImports
+		describe = b.Func(none(), i32(), 4, text(i[0], i[1], b.describes), Get(0), I64Const(int64(len(b.describes))), Call(i[2]), I32Const(0))
+	}
+	if b.declares != "" {
+		b.Custom(manifestSection, b.declares)
+	}
+	return b.Export("describe", describe).Export("deprovision", ok).Export("provision", run).Bytes()
 }
 
 // Returns is a module whose provision returns a code.
