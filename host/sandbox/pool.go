@@ -162,7 +162,7 @@ func (p *pool) drop(i int) {
 func (p *pool) release(l lane, process *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if process != nil && (process.dead() || p.closed || l.module == nil || l.module.isClosed()) {
+	if process != nil && (process.dead() || process.retired() || p.closed || l.module == nil || l.module.isClosed()) {
 		process.kill()
 		process = nil
 	}

@@ -66,6 +66,25 @@ func TestPoolReusesTheWarmWorker(t *testing.T) {
 	require.False(t, worker.dead())
 }
 
+// TestPoolReplacesOldWorkers proves that a worker is replaced between calls before it has
+// computed for as long as the kernel lets it, which would look like a crash of its module.
+func TestPoolReplacesOldWorkers(t *testing.T) {
+	p := newPool(1, time.Hour)
+	l := lane{module: &Module{}}
+	require.Nil(t, acquired(t, p, l))
+	worker := aliveProcess(t)
+	worker.started = time.Now().Add(-workerAge + time.Minute)
+	p.release(l, worker)
+	require.Same(t, worker, acquired(t, p, l), "almost old")
+
+	next := ask(t, t.Context(), p, l)
+	worker.started = time.Now().Add(-workerAge)
+	p.release(l, worker)
+	require.Nil(t, (<-next).process, "whoever waits for it starts a new one")
+	require.Eventually(t, worker.dead, 10*time.Second, time.Millisecond)
+	require.LessOrEqual(t, workerThreads*workerAge, workerCPU, "on all of its threads")
+}
+
 // TestPoolKeepsTenantsApart proves that a worker that has served one tenant is gone
 // before another one's call of the same module runs.
 func TestPoolKeepsTenantsApart(t *testing.T) {

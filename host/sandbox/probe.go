@@ -8,10 +8,15 @@ import (
 	"time"
 )
 
-// workerCPU is how long a worker may compute before it is replaced after a call. The
-// kernel kills one that computes for longer than this and one call more: that is what
-// holds should the parent's own watch over its CPU fail.
-const workerCPU = time.Hour
+const (
+	// workerCPU is how long a worker may compute. The kernel kills one that computes for
+	// longer than this and one call more.
+	workerCPU = time.Hour
+	// workerAge is how old a worker gets: it is replaced after the call in which it comes
+	// of age. On all of its threads it can by then have computed for workerCPU and that
+	// call, so the kernel never meets one that has only served for long.
+	workerAge = workerCPU / workerThreads
+)
 
 // seconds rounds up.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -38,6 +38,8 @@ type process struct {
 	stderr headBuffer
 	limit  int // of a payload that it may send
 	calls  uint32
+	// started is when, for its age.
+	started time.Time
 
 	killOnce sync.Once
 	exited   chan struct{}
@@ -93,7 +95,7 @@ func startProcess(run starter, command []string, limit int) (*process, error) {
 	}
 	p := &process{
 		in: in, out: out, reader: bufio.NewReaderSize(out, 32*kib), limit: limit,
-		exited: make(chan struct{}),
+		exited: make(chan struct{}), started: time.Now(),
 	}
 	//nolint:noctx // a worker outlives the call it is started for; kill ends it
 	p.cmd = exec.Command(command[0], append(command[1:len(command):len(command)], WorkerArgument)...)
@@ -146,6 +148,9 @@ func (p *process) bury(grace time.Duration) *os.ProcessState {
 	<-p.exited
 	return p.exit
 }
+
+// retired reports whether a worker has served for long enough.
+func (p *process) retired() bool { return time.Since(p.started) >= workerAge }
 
 // dead reports whether the worker has ended.
 func (p *process) dead() bool {
