@@ -47,7 +47,7 @@ func newBench() (*bench, error) {
 		return err
 	})
 	group.Go(func() (err error) {
-		if b.worker, err = testenv.Build("./cmd/caisson-worker", "caisson-worker"); err != nil {
+		if b.worker, err = testenv.Build("./cmd/caisson-worker", "caisson-worker", "CGO_ENABLED=0"); err != nil {
 			return err
 		}
 		wasm, err = testenv.Build("./host/faults/testdata/keeper", "faults-keeper.wasm", "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-buildmode=c-shared -trimpath -ldflags=-s")
