@@ -17,7 +17,7 @@ FUZZTIME ?= 20s
 TESTFLAGS ?= -p 2 -timeout 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build modules examples examples-tools test test-pdks test-race test-all test-faults fuzz properties bench generate fmt lint verify clean
+.PHONY: help demo build modules examples examples-tools test test-pdks test-race test-all test-diff test-faults fuzz properties bench generate fmt lint verify clean
 
 ##@ Try it
 help: ## List the commands
@@ -53,7 +53,10 @@ test-race: ## The tests of everything that is shared between goroutines, under t
 test-pdks: examples ## Hold modules in Go, C, Rust, AssemblyScript and the shapes of other PDKs to the ABI
 	$(GO) test -tags pdks -run 'TestConformancePDKs' -count 1 ./host/sandbox
 
-test-all: test test-pdks test-race fuzz properties ## Everything that can be tested here
+test-all: test test-pdks test-race test-diff fuzz properties ## Everything that can be tested here
+
+test-diff: ## Give the same modules to extism/go-sdk and to the sandbox, and compare (a Go module of its own; a minute)
+	$(GO) test -count=1 -timeout 15m ./host/sandbox/bench/...
 
 test-faults: ## Let every call of a platform fail in every way, and compare what it ends with (minutes; FAULTS_LANES=4 side by side)
 	FAULTS_RUNS=$(or $(FAULTS_RUNS),all) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./host/faults
@@ -70,8 +73,8 @@ PROPERTYCHECKS ?= 3000
 properties: ## Hold PROPERTYCHECKS random trees per round and kind to the model of the algebra (a minute)
 	$(GO) test -run TestProperties ./host/provisioner -rapid.checks=$(PROPERTYCHECKS)
 
-bench: ## Run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./host/sandbox/... ./host/provisioner/...
+bench: ## Measure the sandbox beside go-plugin and go-sdk, and write host/sandbox/BENCHMARKS.md (BENCH_COUNT=10 rounds, BENCH_MODULES=1000)
+	$(GO) run ./host/sandbox/bench
 
 ##@ Keep it right
 generate: ## Generate deepcopy functions, CRDs and the JSON Schemas of the ABI

@@ -76,6 +76,15 @@ func Rules() []Rule {
 
 		// The sandbox knows nothing of Kubernetes.
 		{Packages: []string{"host/sandbox/..."}, Ours: []string{"abi", "abi/wasmfile", "host/sandbox/..."}, Others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys", "github.com/elastic/go-seccomp-bpf"}, TestOurs: []string{"abi/abitest"}},
+		// What the sandbox is compared with: a Go module of its own.
+		{
+			Packages: []string{"host/sandbox/bench/..."},
+			Ours:     []string{"abi", "abi/abitest", "guest-sdk", "host/sandbox", "host/sandbox/internal/wasmtest", "host/sandbox/bench/..."},
+			Others: []string{
+				"github.com/extism/go-sdk", "github.com/tetratelabs/wazero", "github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog",
+				"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/perf",
+			},
+		},
 		{Packages: []string{"host/capability"}, Ours: []string{"abi"}},
 		{
 			Packages: []string{"host/registry/..."},

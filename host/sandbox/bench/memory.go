@@ -1,0 +1,310 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/caisson-dev/caisson/host/sandbox"
+	"github.com/caisson-dev/caisson/host/sandbox/bench/internal/leaf"
+	"github.com/caisson-dev/caisson/host/sandbox/bench/internal/oracle"
+)
+
+// measureArgument makes this program measure one thing in a process of its own, where
+// nothing else has left memory behind.
+const measureArgument = "measure"
+
+// The tables about memory and numbers.
+const (
+	tableMemory = "Memory of one module (proportional set size, processes included)"
+	tableMany   = "Many modules"
+)
+
+// figures are what a child has measured, by the name of the row, in MiB or nanoseconds.
+type figures map[string]float64
+
+// child runs this program for one measurement.
+func (a *artefacts) child(ctx context.Context, args ...string) (figures, error) {
+	cmd := exec.CommandContext(ctx, a.self, append([]string{measureArgument, a.dir}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("measure %v: %w: %s", args, err, stderr.String())
+	}
+	found := figures{}
+	if err := json.Unmarshal(out, &found); err != nil {
+		return nil, fmt.Errorf("measure %v: %w", args, err)
+	}
+	return found, nil
+}
+
+// measureChild is the life of a child: arguments are the directory of the artefacts, what
+// to measure, and a guest or a number.
+func measureChild(ctx context.Context, args []string) error {
+	if len(args) != 3 {
+		return errors.New("a measurement has three arguments")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	a := artefactsIn(args[0], self)
+	var found figures
+	if args[1] == "many" {
+		n, err := strconv.Atoi(args[2])
+		if err != nil {
+			return err
+		}
+		if found, err = many(ctx, a, n); err != nil {
+			return err
+		}
+	} else {
+		wasm, err := os.ReadFile(filepath.Join(a.dir, args[2]+".wasm"))
+		if err != nil {
+			return err
+		}
+		if found, err = memoryOf(ctx, a, args[1], wasm); err != nil {
+			return err
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(found)
+}
+
+// memoryOf measures what one module adds: as it stands loaded and called, and once it has
+// been idle.
+func memoryOf(ctx context.Context, a *artefacts, how string, wasm []byte) (_ figures, err error) {
+	envelope, err := leaf.Envelope(typical())
+	if err != nil {
+		return nil, err
+	}
+	var s *sandbox.Sandbox
+	const idleAfter = time.Second
+	if how == "worker" {
+		if s, err = openSandbox(a, sandbox.Options{IdleTimeout: idleAfter}); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+	}
+	before, err := settled()
+	if err != nil {
+		return nil, err
+	}
+	var w *way
+	switch how {
+	case "worker":
+		w, err = worker(ctx, s, "", wasm)
+	case "sdk":
+		w, err = sdk(ctx, "", wasm, oracle.Options{Timeout: time.Minute, CacheDir: filepath.Join(a.dir, "sdk")})
+	default:
+		w, err = pluginProcess(a)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	for range 20 {
+		if _, err := w.call(ctx, envelope); err != nil {
+			return nil, err
+		}
+	}
+	active, err := settled()
+	if err != nil {
+		return nil, err
+	}
+	found := figures{"active": active - before}
+	if s == nil {
+		found["idle"] = found["active"] // nothing ends the others
+		return found, nil
+	}
+	for deadline := time.Now().Add(time.Minute); s.Workers() > 0; {
+		if time.Now().After(deadline) {
+			return nil, errors.New("the idle worker does not end")
+		}
+		time.Sleep(idleAfter / 10)
+	}
+	idle, err := settled()
+	found["idle"] = max(0, idle-before)
+	return found, err
+}
+
+// settled returns the memory of this process and its children after a collection, in MiB.
+func settled() (float64, error) {
+	runtime.GC()
+	debug.FreeOSMemory()
+	return proportional(os.Getpid())
+}
+
+// proportional sums the proportional set size of a process and its descendants, in MiB.
+func proportional(pid int) (float64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of a process: %w", err)
+	}
+	var kilobytes float64
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
+			if kilobytes, err = strconv.ParseFloat(fields[1], 64); err != nil {
+				return 0, err
+			}
+		}
+	}
+	total := kilobytes / 1024
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range tasks {
+		children, err := os.ReadFile(task)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(children)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, err
+			}
+			more, err := proportional(child)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return 0, err
+			}
+			total += more
+		}
+	}
+	return total, nil
+}
+
+// measureMemory measures one module in every way.
+func measureMemory(ctx context.Context, set settings, a *artefacts, r *results) error {
+	for range min(3, set.count) {
+		for _, how := range []struct{ name, way, guest string }{
+			{wayPlugin, "plugin", guestLean}, {"worker lean", "worker", guestLean}, {"worker go", "worker", guestGo}, {"worker C", "worker", guestC},
+			{"go-sdk lean", "sdk", guestLean}, {"go-sdk C", "sdk", guestC},
+		} {
+			if a.guests[how.guest] == nil {
+				continue
+			}
+			found, err := a.child(ctx, how.way, how.guest)
+			if err != nil {
+				return err
+			}
+			r.add(tableMemory, how.name+", active", unitMiB, found["active"])
+			r.add(tableMemory, how.name+", idle", unitMiB, found["idle"])
+		}
+	}
+	return nil
+}
+
+// many loads n distinct small modules, and measures what that takes, what remains, and how
+// long calls are then.
+func many(ctx context.Context, a *artefacts, n int) (_ figures, err error) {
+	wasm, err := os.ReadFile(filepath.Join(a.dir, "c.wasm"))
+	if err != nil {
+		return nil, err
+	}
+	envelope, err := leaf.Envelope(typical())
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.MkdirTemp(a.dir, "many-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
+	found := figures{}
+	before, err := settled()
+	if err != nil {
+		return nil, err
+	}
+	// The first time everything is compiled, the second time it is in the cache: that is a
+	// restart.
+	for _, start := range []string{"first start", "restart"} {
+		s, err := openSandbox(a, sandbox.Options{CacheDir: cache})
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		modules := make([]*sandbox.Module, n)
+		for i := range modules {
+			if modules[i], err = s.Load(ctx, distinct(wasm, i), sandbox.Limits{}); err != nil {
+				return nil, errors.Join(err, s.Close())
+			}
+		}
+		found[start] = float64(time.Since(began))
+		if start == "restart" {
+			err = callMany(ctx, found, modules, envelope, before)
+		}
+		if err := errors.Join(err, s.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// callMany calls one module again and again, and then one after the other.
+func callMany(ctx context.Context, found figures, modules []*sandbox.Module, envelope []byte, before float64) error {
+	timeCalls := func(pick func(i int) *sandbox.Module, n int) (float64, error) {
+		times := make([]float64, n)
+		for i := range times {
+			began := time.Now()
+			if code, _, err := pick(i).Call(ctx, "tenant", provision, envelope, hostOf); err != nil || code != 0 {
+				return 0, fmt.Errorf("the leaf answers %d: %w", code, err)
+			}
+			times[i] = float64(time.Since(began))
+		}
+		slices.Sort(times)
+		return times[n/2], nil
+	}
+	var err error
+	if found["warm call"], err = timeCalls(func(int) *sandbox.Module { return modules[len(modules)-1] }, 200); err != nil {
+		return err
+	}
+	if found["call in turn"], err = timeCalls(func(i int) *sandbox.Module { return modules[i%len(modules)] }, max(50, min(len(modules), 200))); err != nil {
+		return err
+	}
+	after, err := settled()
+	found["memory"] = after - before
+	return err
+}
+
+// distinct returns a module of another digest: a custom section says which.
+func distinct(wasm []byte, i int) []byte {
+	content := append([]byte{1, 'n'}, fmt.Sprintf("%08d", i)...)
+	return append(append(slices.Clone(wasm), 0, byte(len(content))), content...)
+}
+
+// measureMany measures numbers of modules.
+func measureMany(ctx context.Context, set settings, a *artefacts, r *results) error {
+	if a.guests[guestC] == nil {
+		return nil
+	}
+	for _, n := range set.modules {
+		progress("%d modules", n)
+		found, err := a.child(ctx, "many", strconv.Itoa(n))
+		if err != nil {
+			return err
+		}
+		for name, value := range found {
+			unit := unitTime
+			if name == "memory" {
+				unit = unitMiB
+			}
+			r.add(tableMany, fmt.Sprintf("%d modules: %s", n, name), unit, value)
+		}
+	}
+	return nil
+}
