@@ -189,18 +189,27 @@ func (h *hub) watch(key releaseKey, t *tracked) {
 		w, ok := h.watchers[wk]
 		if !ok {
 			ctx, cancel := context.WithCancel(h.base)
-			w = &watcher{key: wk, at: t.at, users: map[releaseKey]struct{}{}, cancel: cancel}
+			w = &watcher{key: wk, at: t.at, users: map[string]map[releaseKey]struct{}{}, cancel: cancel}
 			h.watchers[wk] = w
 			go h.run(ctx, w)
 		}
-		w.users[key] = struct{}{}
+		w.use(key)
 	}
 }
 
 // unwatch needs the lock.
 func (h *hub) unwatch(key releaseKey) {
-	for wk, w := range h.watchers {
-		delete(w.users, key)
+	t, ok := h.releases[key]
+	if !ok {
+		return
+	}
+	for _, target := range t.targets {
+		wk := watchKey{cluster: t.at.id, target: target}
+		w, ok := h.watchers[wk]
+		if !ok {
+			continue
+		}
+		w.leave(key)
 		if len(w.users) == 0 {
 			w.cancel()
 			delete(h.watchers, wk)

@@ -26,11 +26,15 @@ func (q *queue) take() *job {
 	}
 	best := -1
 	for i, j := range q.waiting {
-		if q.busy[j.owner.UID] >= q.share() {
+		busy := q.busy[j.owner.UID]
+		if busy >= q.share() {
 			continue
 		}
-		if best < 0 || q.busy[j.owner.UID] < q.busy[q.waiting[best].owner.UID] {
+		if best < 0 || busy < q.busy[q.waiting[best].owner.UID] {
 			best = i
+		}
+		if busy == 0 {
+			break // Nobody has fewer. Thousands may wait after a restart, most of whom have none.
 		}
 	}
 	if best < 0 {

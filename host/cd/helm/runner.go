@@ -65,6 +65,8 @@ type runner struct {
 	queue    queue
 	// ends counts the actions that ended.
 	ends uint64
+	// pruned is when releases that were given up were forgotten last.
+	pruned time.Time
 }
 
 func newRunner(workers int, now func() time.Time, deadline time.Duration, finished func(*job, error)) *runner {
@@ -207,8 +209,13 @@ const remembered = 24 * time.Hour
 // prune forgets releases that failed long ago and were given up: what was never
 // installed is not in the inventory, so nobody says when it is gone. It needs the lock.
 func (r *runner) prune() {
+	now := r.now()
+	if now.Sub(r.pruned) < remembered/24 {
+		return // It looks at all of them: with thousands that fail, not at every failure.
+	}
+	r.pruned = now
 	for key, m := range r.releases {
-		if m.running == nil && m.failure != nil && r.now().Sub(m.failure.at) > remembered {
+		if m.running == nil && m.failure != nil && now.Sub(m.failure.at) > remembered {
 			delete(r.releases, key)
 		}
 	}

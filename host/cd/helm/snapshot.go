@@ -41,6 +41,8 @@ type snapshots struct {
 
 	mu    sync.Mutex
 	known map[string]snapshot
+	// swept is when those that count no more were dropped last.
+	swept time.Time
 }
 
 type snapshot struct {
@@ -66,15 +68,26 @@ func (s *snapshots) set(ownerUID string, held holding) {
 		return
 	}
 	now := s.now()
-	for uid, k := range s.known {
-		if now.Sub(k.at) >= snapshotAge {
-			delete(s.known, uid) // Owners that are gone would stay for ever.
-		}
-	}
+	s.sweep(now)
 	if s.known == nil {
 		s.known = map[string]snapshot{}
 	}
 	s.known[ownerUID] = snapshot{held: held, at: now}
+}
+
+// sweep drops what does not count any more: owners that are gone would stay for ever. It
+// looks at all of them, so it does that once in a while and not with every write. It needs
+// the lock.
+func (s *snapshots) sweep(now time.Time) {
+	if now.Sub(s.swept) < snapshotAge {
+		return
+	}
+	s.swept = now
+	for uid, k := range s.known {
+		if now.Sub(k.at) >= snapshotAge {
+			delete(s.known, uid)
+		}
+	}
 }
 
 func (s *snapshots) drop(ownerUID string) {

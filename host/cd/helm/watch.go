@@ -37,12 +37,33 @@ type watchKey struct {
 
 // watcher is one running watch and who needs it.
 type watcher struct {
-	key    watchKey
-	at     *cluster
-	users  map[releaseKey]struct{}
+	key watchKey
+	at  *cluster
+	// users are the releases that need it, by what the annotations of their objects say,
+	// so that an event of one does not cost a look at all of them.
+	users  map[string]map[releaseKey]struct{}
 	live   bool
 	cancel context.CancelFunc
 }
+
+// use and leave add and remove a release.
+func (w *watcher) use(key releaseKey) {
+	said := annotated(key.namespace, key.name)
+	if w.users[said] == nil {
+		w.users[said] = map[releaseKey]struct{}{}
+	}
+	w.users[said][key] = struct{}{}
+}
+
+func (w *watcher) leave(key releaseKey) {
+	said := annotated(key.namespace, key.name)
+	delete(w.users[said], key)
+	if len(w.users[said]) == 0 {
+		delete(w.users, said)
+	}
+}
+
+func annotated(namespace, name string) string { return namespace + "/" + name }
 
 // run keeps a watch open until nobody needs it. Failures are silent: whoever waits for
 // an object polls as well.
@@ -105,9 +126,11 @@ func (h *hub) setLive(w *watcher, events watch.Interface, attempt int) {
 	if !w.live {
 		return
 	}
-	for key := range w.users {
-		if t, ok := h.releases[key]; ok && (attempt > 0 || !t.ready) {
-			h.enqueue(t.owner)
+	for _, users := range w.users {
+		for key := range users {
+			if t, ok := h.releases[key]; ok && (attempt > 0 || !t.ready) {
+				h.enqueue(t.owner)
+			}
 		}
 	}
 }
@@ -116,11 +139,9 @@ func (h *hub) setLive(w *watcher, events watch.Interface, attempt int) {
 func (h *hub) changed(w *watcher, namespace, name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for key := range w.users {
-		if key.namespace == namespace && key.name == name {
-			if t, ok := h.releases[key]; ok {
-				h.enqueue(t.owner)
-			}
+	for key := range w.users[annotated(namespace, name)] {
+		if t, ok := h.releases[key]; ok {
+			h.enqueue(t.owner)
 		}
 	}
 }
