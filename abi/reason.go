@@ -10,6 +10,7 @@ const (
 	ReasonModuleNotReady        = "module_not_ready"
 	ReasonModuleNotAllowed      = "module_not_allowed"
 	ReasonModuleFaulted         = "module_faulted"
+	ReasonModuleBusy            = "module_busy"
 	ReasonModuleTrap            = "module_trap"
 	ReasonModuleCrashed         = "module_crashed"
 	ReasonModuleBadCode         = "module_bad_code"
@@ -68,6 +69,7 @@ func HostReasons() []ReasonText {
 		{ReasonModuleNotReady, "The Module is not ready yet; see its own conditions."},
 		{ReasonModuleNotAllowed, "The Module is not allowed in this namespace; an admin can add it to its allowedNamespaces."},
 		{ReasonModuleFaulted, "The Module crashed too often and is being left alone for a while; see its own conditions."},
+		{ReasonModuleBusy, "The module is stuck in calls for others; it is called as soon as one of them ends."},
 		{ReasonModuleTrap, "The module stopped with a fault of its own; its author can find the trace in the operator's log."},
 		{ReasonModuleCrashed, "The process that ran the module died; the call will be repeated."},
 		{ReasonModuleBadCode, "The module answered with a number that is no disposition."},

@@ -46,6 +46,7 @@ func HostRemedies() []Remedy {
 		{ReasonModuleNotReady, RevivedByModule, "Mend what the conditions of the Module say."},
 		{ReasonModuleNotAllowed, RevivedByModule, "An admin has to add the namespace of the Stack to spec.allowedNamespaces of the Module."},
 		{ReasonModuleFaulted, RevivedByModule, "Publish a version of the module that does not crash, or let the Module refer to an older one."},
+		{ReasonModuleBusy, RevivedByTime, "If it stays like this, the module hangs: the operator's log says in which calls."},
 		{ReasonModuleTrap, RevivedByModule, "Publish a version of the module without the fault, or let the Module refer to an older one; the trace is in the operator's log."},
 		{ReasonModuleCrashed, RevivedByTime, "If it stays like this, the module kills its process; the operator's log says how."},
 		{ReasonModuleBadCode, RevivedByModule, "Publish a version of the module that keeps to its contract."},

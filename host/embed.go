@@ -57,7 +57,7 @@ func Embed(ctx context.Context, mgr ctrl.Manager, o Options) (*Host, error) {
 	return &Host{
 		mgr: mgr, options: o, parts: p, trees: trees, passes: p.passes(mgr, o, trees),
 		records: controller.NewRecords(p.own, o.Namespace),
-		granted: controller.NewModules(mgr.GetClient(), p.counters, time.Now),
+		granted: controller.NewModules(mgr.GetClient(), p.counters, time.Now, p.box.MaxWorkers()),
 	}, nil
 }
 

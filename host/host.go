@@ -137,7 +137,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options) (*parts, error) 
 
 // planner makes what all trees of a host have in common.
 func (p *parts) planner(mgr ctrl.Manager, o Options) *planner {
-	modules := controller.NewModules(mgr.GetClient(), p.counters, time.Now)
+	modules := controller.NewModules(mgr.GetClient(), p.counters, time.Now, p.box.MaxWorkers())
 	return &planner{
 		cache: plan.NewCache(0), state: controller.NewStateStore(p.own, o.Namespace), modules: modules,
 		clients: scope.NewClientCache(scope.ClientCacheOptions{Scheme: mgr.GetScheme(), Home: mgr.GetConfig(), Policy: o.Kubeconfigs}),

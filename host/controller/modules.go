@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -44,6 +45,11 @@ type Modules struct {
 	reader  client.Reader
 	metrics *Metrics
 	clock   func() time.Time
+	// width is how many calls of one module may be under way.
+	width int
+	// slow is the gate that the modules share whose last call ran into its deadline:
+	// several that hang must not hold up more than one does.
+	slow *gate
 
 	mu     sync.RWMutex
 	loaded map[string]*loadedEntry
@@ -64,11 +70,19 @@ type Loaded struct {
 type loadedEntry struct {
 	Loaded
 	breaker *breaker
+	gate    *gate
+	// hung says that the last call ran into its deadline.
+	hung atomic.Bool
 }
 
-// NewModules returns an empty registry that reads Module objects from a cache.
-func NewModules(reader client.Reader, metrics *Metrics, clock func() time.Time) *Modules {
-	return &Modules{reader: reader, metrics: metrics, clock: clock, loaded: map[string]*loadedEntry{}}
+// NewModules returns an empty registry that reads Module objects from a cache. workers is
+// how many calls can be under way at a time, of which no module gets more than half.
+func NewModules(reader client.Reader, metrics *Metrics, clock func() time.Time, workers int) *Modules {
+	width := max(1, min(workers/2, gateWidth))
+	return &Modules{
+		reader: reader, metrics: metrics, clock: clock, loaded: map[string]*loadedEntry{},
+		width: width, slow: newGate(width, gatePatience),
+	}
 }
 
 // Module returns a module for a Stack in a namespace. Its errors are the provisioner's:
@@ -128,7 +142,7 @@ func (m *Modules) instance(name string, entry *loadedEntry, grant capability.Gra
 func (m *Modules) Put(name string, loaded Loaded) {
 	m.mu.Lock()
 	old := m.loaded[name]
-	m.loaded[name] = &loadedEntry{Loaded: loaded, breaker: &breaker{}}
+	m.loaded[name] = &loadedEntry{Loaded: loaded, breaker: &breaker{}, gate: newGate(m.width, gatePatience)}
 	m.mu.Unlock()
 	if old != nil {
 		old.Runtime.Close()
@@ -247,20 +261,26 @@ func kubeScopes(names []string) []abi.KubeScope {
 	return scopes
 }
 
-// countedRuntime counts the calls of a module and tells its breaker of crashes.
+// countedRuntime bounds and counts the calls of a module and tells its breaker of crashes.
 type countedRuntime struct {
 	name    string
 	entry   *loadedEntry
 	modules *Modules
 }
 
-// Call implements module.Runtime.
+// Call implements module.Runtime. A module that is stuck in other calls is a Yield.
 func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input []byte,
 	host func(ctx context.Context, name string, request []byte) []byte,
 ) (int32, []byte, error) {
+	leave, err := c.enter(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer leave()
 	start := time.Now()
 	code, output, err := c.entry.Runtime.Call(ctx, tenant, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))
+	c.entry.hung.Store(timedOut(err))
 	if c.entry.breaker.observe(err, c.modules.clock()) {
 		c.modules.faultChanged(c.name)
 	}

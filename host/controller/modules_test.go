@@ -73,7 +73,7 @@ func newModules(t *testing.T, now func() time.Time, objects ...client.Object) *M
 	counters, err := NewMetrics(prometheus.NewRegistry())
 	require.NoError(t, err)
 	reader := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Module{}).Build()
-	return NewModules(reader, counters, now)
+	return NewModules(reader, counters, now, 4)
 }
 
 func TestModulesModule(t *testing.T) {

@@ -49,6 +49,7 @@ func TestTemporaryCacheIsRemoved(t *testing.T) {
 // workers, and give up when their context ends.
 func TestMaxWorkers(t *testing.T) {
 	s := open(t, sandbox.Options{MaxWorkers: 2})
+	require.Equal(t, 2, s.MaxWorkers())
 	m := load(t, s, wasmtest.Asks("event", 1), sandbox.Limits{})
 	var inside atomic.Int32
 	leave := make(chan struct{})

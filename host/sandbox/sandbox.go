@@ -65,6 +65,7 @@ type Sandbox struct {
 	temporary    bool
 	limits       Limits
 	startTimeout time.Duration
+	maxWorkers   int
 	logger       *slog.Logger
 	level        logLevel
 
@@ -110,13 +111,15 @@ func New(o Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	maxWorkers := first(o.MaxWorkers, max(minWorkers, 2*runtime.GOMAXPROCS(0)))
 	s := &Sandbox{
 		command: command, cacheDir: cacheDir, sealKey: key, temporary: o.CacheDir == "", limits: limits,
 		startTimeout: first(o.StartTimeout, defaultStartTimeout),
 		logger:       o.Logger, level: levelOf(o.Logger),
-		spawner:   newSpawner(),
-		pool:      newPool(first(o.MaxWorkers, max(minWorkers, 2*runtime.GOMAXPROCS(0))), first(o.IdleTimeout, defaultIdleTimeout)),
-		compiling: map[string]chan struct{}{}, natives: map[string]*nativeCode{},
+		spawner:    newSpawner(),
+		maxWorkers: maxWorkers,
+		pool:       newPool(maxWorkers, first(o.IdleTimeout, defaultIdleTimeout)),
+		compiling:  map[string]chan struct{}{}, natives: map[string]*nativeCode{},
 		processes: map[*process]struct{}{},
 	}
 	if s.logger == nil {

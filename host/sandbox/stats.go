@@ -32,6 +32,10 @@ func (s *Sandbox) Stats() Stats {
 	}
 }
 
+// MaxWorkers returns how many worker processes can exist at a time, which is how many calls
+// can be under way.
+func (s *Sandbox) MaxWorkers() int { return s.maxWorkers }
+
 // Workers returns how many worker processes exist, idle ones included.
 func (s *Sandbox) Workers() int {
 	s.mu.Lock()

@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/provisioner"
+)
+
+const (
+	// gateWidth is how many passes one module may hold up at a time: half of those that
+	// run, so that one that hangs until its deadline leaves the other half to the Stacks
+	// that do without it.
+	gateWidth = stackWorkers / 2
+	// gatePatience is how long a pass waits for a module none of whose calls comes to an
+	// end. Calls take milliseconds; one whose calls do end is waited for, however many wait.
+	gatePatience = time.Second
+	// busyPause is when a pass that was sent away asks again.
+	busyPause = 5 * time.Second
+)
+
+// gate bounds how many calls of one module are under way, and sends the others away when
+// none of those comes to an end: a pass that waited would hold up Stacks that have nothing
+// to do with the module. It is safe for concurrent use.
+type gate struct {
+	slots    chan struct{}
+	patience time.Duration
+
+	mu sync.Mutex
+	// moved is when a slot was taken or given back last.
+	moved time.Time
+}
+
+func newGate(width int, patience time.Duration) *gate {
+	return &gate{slots: make(chan struct{}, max(width, 1)), patience: patience}
+}
+
+// enter takes a slot, which leave gives back. It reports false when the module has all of
+// its slots in use and has not given one back for the length of the patience, or when the
+// context has ended.
+func (g *gate) enter(ctx context.Context) bool {
+	for {
+		select {
+		case g.slots <- struct{}{}:
+			g.move()
+			return true
+		default:
+		}
+		left := g.patience - g.still()
+		if left <= 0 {
+			return false
+		}
+		timer := time.NewTimer(left)
+		select {
+		case g.slots <- struct{}{}:
+			timer.Stop()
+			g.move()
+			return true
+		case <-timer.C:
+			// Meanwhile others may have come and gone.
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+func (g *gate) leave() {
+	<-g.slots
+	g.move()
+}
+
+func (g *gate) move() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.moved = time.Now()
+}
+
+// still is for how long no slot has been taken or given back.
+func (g *gate) still() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.moved)
+}
+
+// enter takes what a call needs besides a worker; leave gives it back.
+func (c *countedRuntime) enter(ctx context.Context) (leave func(), err error) {
+	gates := []*gate{c.entry.gate}
+	if c.entry.hung.Load() {
+		gates = append(gates, c.modules.slow)
+	}
+	for i, g := range gates {
+		if g.enter(ctx) {
+			continue
+		}
+		for _, entered := range gates[:i] {
+			entered.leave()
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("wait for module %s: %w", c.name, context.Cause(ctx))
+		}
+		return nil, provisioner.Yield(abi.ReasonModuleBusy, "no call of module "+c.name+" comes to an end").WithRetryAfter(jitter(busyPause))
+	}
+	return func() {
+		for _, g := range gates {
+			g.leave()
+		}
+	}, nil
+}
+
+// timedOut reports whether a call ended at its deadline.
+func timedOut(err error) bool {
+	var reasoned interface {
+		error
+		Reason() string
+	}
+	return errors.As(err, &reasoned) && reasoned.Reason() == abi.ReasonTimeout
+}

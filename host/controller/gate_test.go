@@ -1,0 +1,172 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/caisson-dev/caisson/abi"
+	"github.com/caisson-dev/caisson/host/capability"
+	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/provisioner/module"
+)
+
+// never is a patience that no test outlives.
+const never = time.Hour
+
+func TestGateSendsAwayWhenNothingMoves(t *testing.T) {
+	g := newGate(2, 20*time.Millisecond)
+	require.True(t, g.enter(t.Context()))
+	require.True(t, g.enter(t.Context()))
+	require.False(t, g.enter(t.Context()), "both slots are taken, and stay so")
+	began := time.Now()
+	require.False(t, g.enter(t.Context()))
+	require.Less(t, time.Since(began), never, "who comes later does not wait again")
+	g.leave()
+	require.True(t, g.enter(t.Context()), "a slot that is free is taken at once")
+}
+
+func TestGateWaitsForWhatMoves(t *testing.T) {
+	g := newGate(1, never)
+	require.True(t, g.enter(t.Context()))
+	entered := make(chan bool)
+	go func() { entered <- g.enter(t.Context()) }()
+	select {
+	case <-entered:
+		t.Fatal("there is one slot")
+	case <-time.After(10 * time.Millisecond):
+	}
+	g.leave()
+	require.True(t, <-entered)
+}
+
+func TestGateEndsWithTheContext(t *testing.T) {
+	g := newGate(1, never)
+	require.True(t, g.enter(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.False(t, g.enter(ctx))
+}
+
+// TestGateHammer: never more than its width are inside, and everybody who waits for calls
+// that end gets in.
+func TestGateHammer(t *testing.T) {
+	g := newGate(3, never)
+	var inside, most, entered atomic.Int64
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 200 {
+				if !g.enter(t.Context()) {
+					continue
+				}
+				now := inside.Add(1)
+				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+				}
+				entered.Add(1)
+				inside.Add(-1)
+				g.leave()
+			}
+		})
+	}
+	all.Wait()
+	require.LessOrEqual(t, most.Load(), int64(3))
+	require.Equal(t, int64(16*200), entered.Load())
+}
+
+// hangingFault is what the sandbox says of a call that was killed at its deadline.
+type hangingFault struct{}
+
+func (hangingFault) Error() string  { return "it was not over in time" }
+func (hangingFault) Reason() string { return abi.ReasonTimeout }
+
+// stuck is a module whose calls last until they are let go, and then have hung.
+type stuck struct {
+	*fakeModule
+	under   atomic.Int64
+	release chan struct{}
+}
+
+func (s *stuck) Call(ctx context.Context, _, _ string, _ []byte, _ func(context.Context, string, []byte) []byte) (int32, []byte, error) {
+	s.under.Add(1)
+	defer s.under.Add(-1)
+	select {
+	case <-s.release:
+	case <-ctx.Done():
+	}
+	return 0, nil, hangingFault{}
+}
+
+func newStuck() *stuck {
+	return &stuck{fakeModule: loadedAs(newManifest("1.0.0")), release: make(chan struct{})}
+}
+
+func granted(t *testing.T, m *Modules, name string) *module.Instance {
+	t.Helper()
+	instance, err := m.Granted(name, capability.Grant{Capabilities: []abi.Function{abi.AppEnsure, abi.AppRemove}})
+	require.NoError(t, err)
+	return instance
+}
+
+// TestHangingModuleLeavesTheOthersTheirWorkers: a module gets half of the workers, further
+// calls of it yield, and one that is well is called meanwhile.
+func TestHangingModuleLeavesTheOthersTheirWorkers(t *testing.T) {
+	m := newModules(t, time.Now)
+	hangs, well := newStuck(), loadedAs(newManifest("1.0.0"))
+	for name, runtime := range map[string]LoadedModule{"hangs": hangs, "hangs-too": hangs, "well": well} {
+		m.Put(name, Loaded{Digest: "sha256:" + name, Manifest: newManifest("1.0.0"), Runtime: runtime})
+	}
+	call := func(name string) error {
+		_, _, err := granted(t, m, name).Runtime.Call(t.Context(), "team", abi.ExportProvision, nil, nil)
+		return err
+	}
+	requireBusy := func(err error, why string) {
+		t.Helper()
+		o := provisioner.OutcomeOf(err)
+		require.Equal(t, abi.Yield, o.Class, why)
+		require.Equal(t, abi.ReasonModuleBusy, o.Headline.Reason, why)
+		require.Positive(t, o.RetryAfter, "nobody tells when it is free again")
+	}
+	var held sync.WaitGroup
+	for range 2 {
+		held.Go(func() { require.ErrorIs(t, call("hangs"), hangingFault{}) })
+	}
+	require.Eventually(t, func() bool { return hangs.under.Load() == 2 }, time.Minute, time.Millisecond)
+	requireBusy(call("hangs"), "half of the four workers are taken")
+	require.NoError(t, call("well"), "one that is well does not notice")
+	close(hangs.release)
+	held.Wait()
+
+	// Both have hung now, and share what one would have.
+	hangs.release = make(chan struct{})
+	require.ErrorIs(t, callAndRelease(t, m, hangs, "hangs-too"), hangingFault{})
+	hangs.release = make(chan struct{})
+	for _, name := range []string{"hangs", "hangs-too"} {
+		held.Go(func() { require.ErrorIs(t, call(name), hangingFault{}) })
+	}
+	require.Eventually(t, func() bool { return hangs.under.Load() == 2 }, time.Minute, time.Millisecond)
+	requireBusy(call("hangs"), "the other one has the other slot")
+	requireBusy(call("hangs-too"), "the other one has the other slot")
+	require.NoError(t, call("well"))
+	close(hangs.release)
+	held.Wait()
+}
+
+// callAndRelease makes one call that hangs and comes to its end.
+func callAndRelease(t *testing.T, m *Modules, s *stuck, name string) error {
+	t.Helper()
+	close(s.release)
+	_, _, err := granted(t, m, name).Runtime.Call(t.Context(), "team", abi.ExportProvision, nil, nil)
+	return err
+}
+
+func TestTimedOut(t *testing.T) {
+	require.True(t, timedOut(hangingFault{}))
+	require.False(t, timedOut(nil))
+	require.False(t, timedOut(errors.New("something else")))
+}
