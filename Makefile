@@ -76,6 +76,11 @@ properties: ## Hold PROPERTYCHECKS random trees per round and kind to the model 
 bench: ## Measure the sandbox beside go-plugin and go-sdk, and write host/sandbox/BENCHMARKS.md (BENCH_COUNT=10 rounds, BENCH_MODULES=1000)
 	$(GO) run ./host/sandbox/bench
 
+.PHONY: bench-scale
+SCALE ?= 100,1000,1000/0,5000/0
+bench-scale: ## Measure how the operator grows with the number of Stacks, for SCALE (an hour), into host/controller/SCALE.md
+	$(GO) run ./host/internal/benchscale -n $(SCALE) -write host/controller/SCALE.md
+
 ##@ Keep it right
 generate: ## Generate deepcopy functions, CRDs and the JSON Schemas of the ABI
 	cd abi && $(GO) run ./internal/schema/generate

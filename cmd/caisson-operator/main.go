@@ -38,6 +38,7 @@ type flags struct {
 	kubeconfig      string
 	metricsAddress  string
 	healthAddress   string
+	profileAddress  string
 	leaderElect     bool
 	lease           time.Duration
 	verbose         bool
@@ -80,6 +81,7 @@ any access of their own.`,
 	set.DurationVar(&f.lease, "leader-elect-lease", 15*time.Second, "how long a leader that died holds up the others; at least 1s")
 	set.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080", "address of the metrics endpoint; 0 turns it off")
 	set.StringVar(&f.healthAddress, "health-probe-bind-address", "127.0.0.1:8081", "address of /healthz and /readyz; 0 turns it off")
+	set.StringVar(&f.profileAddress, "pprof-bind-address", "0", "address of /debug/pprof, which whoever reaches it can read the memory of the operator by; 0 turns it off")
 	set.BoolVar(&f.verbose, "verbose", false, "log every wake and every yield")
 	return cmd
 }
@@ -142,6 +144,7 @@ func newManager(f *flags, logger logr.Logger) (ctrl.Manager, error) {
 		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:                       server.Options{BindAddress: f.metricsAddress},
 		HealthProbeBindAddress:        f.healthAddress,
+		PprofBindAddress:              f.profileAddress,
 		LeaderElection:                f.leaderElect,
 		LeaderElectionID:              "caisson-operator",
 		LeaderElectionNamespace:       f.host.Namespace,

@@ -183,6 +183,12 @@ func Rules() []Rule {
 			Others:   []string{clientGo, runtimeClient, apimachinery, kubernetesAPI, "k8s.io/apiextensions-apiserver", yaml, testify, "golang.org/x/sys"},
 		},
 
+		{
+			Packages: []string{"host/internal/benchscale"},
+			Ours:     []string{"abi/wasmfile", "host/api/v1alpha1", "host/sandbox", "host/registry", "host/registry/registrytest", "host/internal/testenv"},
+			Others:   []string{clientGo, runtimeClient, contextLogger, logr, apimachinery, kubernetesAPI, apiextensions},
+		},
+
 		// Assembly.
 		{
 			Packages: []string{"host"},
