@@ -23,9 +23,11 @@ import (
 )
 
 const (
-	// stackWorkers is how many passes run at once. Passes wait for API servers and
-	// workers more than they compute.
-	stackWorkers = 8
+	// stackWorkers is how many passes run at once. Passes wait for API servers, workers and
+	// remotes that say nothing far more than they compute, and one that waits is a goroutine:
+	// with a few only, a few Stacks that wait hold up all others. What computes is bounded
+	// elsewhere, by the workers of the sandbox and those of the driver.
+	stackWorkers = 32
 	// moduleWorkers is how many modules are pulled and compiled at once: a compile keeps
 	// a core busy for seconds.
 	moduleWorkers = 2

@@ -56,7 +56,9 @@ type probe struct {
 
 // Reachable asks a cluster for its version, once in a few seconds for all callers, and
 // returns nil if it answered. A cluster that takes long, or keeps saying nothing, is
-// asked less often; [ClientCache.AskAgainIn] tells when it is asked next. An error that
+// asked less often; [ClientCache.AskAgainIn] tells when it is asked next. Of those who ask a
+// cluster that said nothing the last time, the first waits for it, and the others are told
+// what is known. An error that
 // Is [ErrUnauthorized] says that it answered and refuses the credential; the context's
 // error that the caller ran out of time; any other that the cluster does not answer as
 // an API server. A cluster that forbids /version to the identity has answered.
@@ -70,6 +72,12 @@ func (c *ClientCache) reach(ctx context.Context, connection *Connection, since t
 	p := connection.probes
 	p.mu.Lock()
 	if c.options.Now().Before(p.until) && (p.silences > 0 || p.asked.After(since)) {
+		defer p.mu.Unlock()
+		return p.err
+	}
+	if p.flight != nil && p.silences > 0 {
+		// One caller is enough to find out whether it still is silent: the others have
+		// Stacks on other clusters to go on with.
 		defer p.mu.Unlock()
 		return p.err
 	}
@@ -108,7 +116,9 @@ func (p *probe) run(ctx context.Context, connection *Connection, o ClientCacheOp
 		p.silences++
 	}
 	p.asked = asked
-	p.err, p.flight, p.until = err, nil, now.Add(restAfter(now.Sub(asked), p.silences))
+	// A process that was stopped meanwhile would find that it took hours.
+	took := min(now.Sub(asked), o.ProbeTimeout)
+	p.err, p.flight, p.until = err, nil, now.Add(restAfter(took, p.silences))
 	close(done)
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,4 +132,45 @@ func TestReachableServesOthersWhenOneLeaves(t *testing.T) {
 	go func() { stayed <- cache.Reachable(context.WithoutCancel(impatient), connection) }()
 	close(answer)
 	require.NoError(t, <-stayed, "and takes nobody with it")
+}
+
+// TestSilenceHoldsUpOneCaller: while one asks whether a silent cluster is back, the others
+// are told at once that it is not known to be.
+func TestSilenceHoldsUpOneCaller(t *testing.T) {
+	var silent atomic.Bool
+	silent.Store(true)
+	asked := make(chan struct{}, 100)
+	answer := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		if silent.Load() {
+			<-r.Context().Done()
+			return
+		}
+		<-answer
+		_, _ = w.Write([]byte(`{"gitVersion":"v1.37.2"}`))
+	}))
+	defer server.Close()
+	clock := newClock()
+	cache := scope.NewClientCache(scope.ClientCacheOptions{
+		Now: clock.Now, ProbeTimeout: 50 * time.Millisecond, Policy: scope.KubeconfigPolicy{AllowInsecureTLS: true},
+	})
+	connection, err := cache.Remote(kubeconfig(server.URL))
+	require.NoError(t, err)
+	require.Error(t, cache.Reachable(t.Context(), connection))
+	<-asked
+
+	silent.Store(false)
+	patient := scope.NewClientCache(scope.ClientCacheOptions{Now: clock.Now, ProbeTimeout: time.Minute})
+	clock.advance(time.Minute)
+	first := make(chan error, 1)
+	go func() { first <- patient.Reachable(t.Context(), connection) }()
+	<-asked
+	for range 20 {
+		require.Error(t, patient.Reachable(t.Context(), connection), "what is known is the silence")
+	}
+	require.Empty(t, asked, "nobody else asks")
+	close(answer)
+	require.NoError(t, <-first)
+	require.NoError(t, patient.Reachable(t.Context(), connection))
 }
