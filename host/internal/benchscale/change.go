@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/watch"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
@@ -17,6 +18,7 @@ const (
 	changesEach = 20
 	// changeDeadline is when a change that has not come through counts as that long.
 	changeDeadline = time.Minute
+	changePoll     = 20 * time.Millisecond
 )
 
 // changes edits Stacks one after the other and returns how long each took from the edit
@@ -34,33 +36,26 @@ func (s *site) changes(ctx context.Context, l load, n int) ([]time.Duration, err
 	return took, nil
 }
 
-// change gives a Stack another revision, and waits for it by a watch.
+// change gives a Stack another revision, and looks at it until it is Available.
 func (s *site) change(ctx context.Context, key client.ObjectKey, revision int) (time.Duration, error) {
-	deadline, cancel := context.WithTimeout(ctx, changeDeadline)
-	defer cancel()
-	stack := &v1alpha1.Stack{}
-	if err := s.admin.Get(deadline, key, stack); err != nil {
-		return 0, fmt.Errorf("read stack: %w", err)
-	}
-	events, err := s.watching.Watch(deadline, &v1alpha1.StackList{}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
-	if err != nil {
-		return 0, fmt.Errorf("watch stack: %w", err)
-	}
-	defer events.Stop()
-	began := time.Now()
+	stack := &v1alpha1.Stack{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	// The number only has to differ from every one before.
 	text := fmt.Sprintf(`{"spec":{"parameters":{"revision":%d}}}`, time.Now().UnixNano()%1_000_000_000+int64(revision))
-	if err := s.admin.Patch(deadline, stack, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
+	began := time.Now()
+	if err := s.admin.Patch(ctx, stack, client.RawPatch(types.MergePatchType, []byte(text))); err != nil {
 		return 0, fmt.Errorf("change stack: %w", err)
 	}
-	for event := range events.ResultChan() {
-		now, ok := event.Object.(*v1alpha1.Stack)
-		if ok && event.Type != watch.Deleted && now.Generation >= stack.Generation && isAvailable(now) {
+	changed := stack.Generation
+	for time.Since(began) < changeDeadline {
+		if stack.Generation >= changed && isAvailable(stack) {
 			return time.Since(began), nil
 		}
-	}
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		if err := pause(ctx, changePoll); err != nil {
+			return 0, err
+		}
+		if err := s.admin.Get(ctx, key, stack); err != nil {
+			return 0, fmt.Errorf("read stack: %w", err)
+		}
 	}
 	return changeDeadline, nil
 }

@@ -48,7 +48,6 @@ func build() (programs, error) {
 type site struct {
 	cluster  *testenv.Cluster
 	admin    client.Client
-	watching client.WithWatch
 	operator *operator
 }
 
@@ -68,10 +67,9 @@ func open(ctx context.Context, p programs, shelf *shelf, o options) (s *site, er
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return s, err
 	}
-	if s.watching, err = client.NewWithWatch(s.cluster.Config, client.Options{Scheme: scheme}); err != nil {
-		return s, fmt.Errorf("make client: %w", err)
+	if s.admin, err = s.cluster.Client(scheme); err != nil {
+		return s, err
 	}
-	s.admin = s.watching
 	root, err := testenv.ModuleRoot()
 	if err != nil {
 		return s, err
