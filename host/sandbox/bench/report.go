@@ -110,7 +110,7 @@ func (r *results) benchstat(ctx context.Context, dir string) (string, error) {
 			continue
 		}
 		for _, name := range r.sorted(table) {
-			way := strings.NewReplacer(", ", ",", " ", "-").Replace(name)
+			way := strings.NewReplacer(", ", "-", " ", "-").Replace(name) // a comma would end a value of -col
 			if !slices.Contains(ways, way) {
 				ways = append(ways, way)
 			}
