@@ -33,6 +33,8 @@ func TestBadModules(t *testing.T) {
 			}
 		}
 	}
+	// What Go's linker leaves in each file that it makes.
+	goBuilt := func(wasm []byte) []byte { return append(wasm, "\x00\x0b\x0ago:buildid"...) }
 	chart := func(t *testing.T, shelf *registrytest.Registry) {
 		shelf.Put(t, "modules/bad", "1", registrytest.Artifact{
 			ConfigType: "application/vnd.cncf.helm.config.v1+json",
@@ -49,7 +51,7 @@ func TestBadModules(t *testing.T) {
 		"not-wasm":          {reason: "any other file", publish: file([]byte("#!/bin/sh\necho hello\n")), want: "False/LoadFailed", says: "not a Wasm module"},
 		"chart":             {reason: "another kind of artifact", publish: chart, want: "False/NotAModule"},
 		"component":         {reason: "the other kind of Wasm file", publish: file([]byte("\x00asm\x0d\x00\x01\x00")), want: "False/LoadFailed", says: "component model"},
-		"no-initialize":     {reason: "a program instead of a library", publish: file(rawModule("", "", append(exports, "_start")...)), want: "False/LoadFailed", says: "_initialize"},
+		"no-initialize":     {reason: "a program of Go instead of a library", publish: file(goBuilt(rawModule("", "", append(exports, "_start")...))), want: "False/LoadFailed", says: "_initialize"},
 		"unknown-import":    {reason: "there is no such host function", publish: file(rawModule("extism:host/user", "kube_exec", exports...)), want: "False/LoadFailed", says: "kube_exec"},
 		"no-export":         {reason: "a function of the ABI is missing", publish: file(rawModule("", "", abi.ExportDescribe, abi.ExportProvision)), want: "False/LoadFailed", says: "deprovision"},
 		"truncated":         {reason: "the file ends in the middle", publish: file(rawModule("", "", exports...)[:20]), want: "False/LoadFailed", says: "cannot be loaded"},

@@ -128,13 +128,21 @@ func (r *rig) get(t *testing.T, key client.ObjectKey) *v1alpha1.Stack {
 	return stack
 }
 
+// find is get for a Stack that may still have to be made: an empty one then.
+func (r *rig) find(t *testing.T, key client.ObjectKey) *v1alpha1.Stack {
+	t.Helper()
+	stack := &v1alpha1.Stack{}
+	require.NoError(t, client.IgnoreNotFound(r.admin.Get(t.Context(), key, stack)))
+	return stack
+}
+
 // awaitStack waits until the Stack is Available with a status and reason, as "True/…".
 func (r *rig) awaitStack(t *testing.T, key client.ObjectKey, want string) *v1alpha1.Stack {
 	t.Helper()
 	var stack *v1alpha1.Stack
 	eventually(t, "Stack "+key.String()+" "+want, func() (bool, string) {
 		r.alive(t)
-		stack = r.get(t, key)
+		stack = r.find(t, key)
 		c := meta.FindStatusCondition(stack.Status.Conditions, v1alpha1.ConditionAvailable)
 		if c == nil {
 			return false, "no condition"
@@ -150,7 +158,7 @@ func (r *rig) awaitNode(t *testing.T, key client.ObjectKey, node, disposition, r
 	t.Helper()
 	eventually(t, node+" of "+key.String()+" "+disposition+" "+reason, func() (bool, string) {
 		r.alive(t)
-		for _, n := range r.get(t, key).Status.Nodes {
+		for _, n := range r.find(t, key).Status.Nodes {
 			if n.Name == node {
 				return n.Disposition == disposition && n.Reason == reason, n.Disposition + " " + n.Reason
 			}
