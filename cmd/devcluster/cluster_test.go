@@ -377,7 +377,13 @@ func testAccountTokenSecret(t *testing.T, config *rest.Config, client kubernetes
 	account.BearerToken = token
 	byToken, err := kubernetes.NewForConfig(account)
 	require.NoError(t, err)
-	review, err := byToken.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	// The API server finds Secret and account of a token in its own informers, which follow.
+	var review *authenticationv1.SelfSubjectReview
+	eventually(t, func() bool {
+		review, err = byToken.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+
+		return !apierrors.IsUnauthorized(err)
+	})
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:"+namespace+":default", review.Status.UserInfo.Username)
 }
