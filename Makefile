@@ -17,7 +17,7 @@ FUZZTIME ?= 20s
 TESTFLAGS ?= -p 2 -timeout 30m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build modules examples examples-tools test test-pdks test-race test-all test-diff test-faults fuzz properties bench generate fmt lint verify clean
+.PHONY: help demo build modules examples examples-tools test test-pdks test-race test-all test-diff test-faults attack fuzz properties bench generate fmt lint verify clean
 
 ##@ Try it
 help: ## List the commands
@@ -60,6 +60,9 @@ test-diff: ## Give the same modules to extism/go-sdk and to the sandbox, and com
 
 test-faults: ## Let every call of a platform fail in every way, and compare what it ends with (minutes; FAULTS_LANES=4 side by side)
 	FAULTS_RUNS=$(or $(FAULTS_RUNS),all) $(GO) test -count=1 -timeout 3h -v -run '^TestFaults$$' ./host/faults
+
+attack: ## Let hostile modules loose on an operator that runs, and write host/sandbox/ATTACKS.md (minutes; ATTACKFLAGS="-o json", "-only REGEXP" or "-slow=false")
+	$(GO) run ./host/sandbox/attacks -write host/sandbox/ATTACKS.md $(ATTACKFLAGS)
 
 fuzz: ## Run each fuzz target for FUZZTIME
 	@grep -rl '^func Fuzz' --include=*_test.go . | while read -r file; do \

@@ -85,6 +85,12 @@ func Rules() []Rule {
 				"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/perf",
 			},
 		},
+		// A program for those who develop it: it attacks an operator that runs.
+		{
+			Packages: []string{"host/sandbox/attacks"},
+			Ours:     []string{"abi", "abi/wasmfile", "host/api/v1alpha1", "host/registry/registrytest", "host/sandbox/...", "host/internal/testenv"},
+			Others:   []string{clientGo, runtimeClient, contextLogger, logr, apimachinery, kubernetesAPI, apiextensions},
+		},
 		{Packages: []string{"host/capability"}, Ours: []string{"abi"}},
 		{
 			Packages: []string{"host/registry/..."},
