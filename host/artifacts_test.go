@@ -23,7 +23,7 @@ import (
 // guests are the modules of the tests: the first-party ones, and one that means harm.
 func guests() map[string]string {
 	return map[string]string{
-		"cilium": "./modules/cilium", "storage": "./modules/storage", "ingress": "./modules/ingress", "hostile": "./host/testdata/hostile",
+		"cilium": "./modules/cilium", "storage": "./modules/storage", "ingress": "./modules/ingress", "hostile": "./host/testdata/hostile", "prober": "./host/testdata/prober",
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/internal/testenv"
+	"github.com/caisson-dev/caisson/host/registry"
 )
 
 // apply applies a manifest with the registry in place of its placeholder.
@@ -194,6 +196,28 @@ func (r *rig) empower(t *testing.T, namespace string) {
 	require.NoError(t, r.admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "builder"}, role))
 	role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}
 	require.NoError(t, r.admin.Update(t.Context(), role))
+}
+
+// publishChart pushes version 1.0.0 of a chart made of files, and makes a catalogue entry
+// of its name.
+func (r *rig) publishChart(t *testing.T, repo, name string, files map[string]string) {
+	t.Helper()
+	push, err := registry.New(registry.Options{})
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), name)
+	files["Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n"
+	for path, content := range files {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	archive, meta, err := pack(dir)
+	require.NoError(t, err)
+	ref, err := registry.ParseReference(r.registry.Ref(repo + "/" + name + ":1.0.0"))
+	require.NoError(t, err)
+	_, err = push.PushChart(t.Context(), ref, archive, meta)
+	require.NoError(t, err)
+	r.catalogueEntry(t, name, "oci://"+r.registry.Ref(repo), name)
 }
 
 // catalogueEntry creates an entry with one version.

@@ -297,5 +297,6 @@ func remoteNested(t *testing.T, r *rig) {
 		require.True(t, done, "the inner one is drained through its registration: %s", seen)
 		trace.compare(t, "remote-outer-gone")
 	})
+	t.Run("Case079 home and current", func(t *testing.T) { remoteAsks(t, r, third, inner) })
 	t.Run("paused", func(t *testing.T) { remotePaused(t, third) })
 }

@@ -2,8 +2,6 @@ package host_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
-	"github.com/caisson-dev/caisson/host/registry"
 )
 
 // The marked secrets of TestSecretsStayOut. They are spelled like reasons, so that a module
@@ -127,23 +124,8 @@ func (r *rig) leakyTenant(t *testing.T) string {
 	r.secret(t, namespace, "workload-kubeconfig", "value", refused)
 	r.denyPasswords(t, namespace)
 
-	push, err := registry.New(registry.Options{})
-	require.NoError(t, err)
 	for name, files := range leakyCharts() {
-		dir := filepath.Join(t.TempDir(), name)
-		files["Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n"
-		for path, content := range files {
-			path = filepath.Join(dir, path)
-			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
-			require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-		}
-		archive, meta, err := pack(dir)
-		require.NoError(t, err)
-		ref, err := registry.ParseReference(r.registry.Ref("leaky/" + name + ":1.0.0"))
-		require.NoError(t, err)
-		_, err = push.PushChart(t.Context(), ref, archive, meta)
-		require.NoError(t, err)
-		r.catalogueEntry(t, name, "oci://"+r.registry.Ref("leaky"), name)
+		r.publishChart(t, "leaky", name, files)
 	}
 	r.catalogueEntry(t, "leaky-url", "https://user:"+urlSecret+"@"+r.registry.Ref("leaky"), "leaky-url")
 	return namespace
