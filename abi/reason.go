@@ -11,13 +11,18 @@ const (
 	ReasonModuleNotAllowed      = "module_not_allowed"
 	ReasonModuleFaulted         = "module_faulted"
 	ReasonModuleBusy            = "module_busy"
+	ReasonWorkerBusy            = "worker_busy"
 	ReasonModuleTrap            = "module_trap"
 	ReasonModuleCrashed         = "module_crashed"
 	ReasonModuleBadCode         = "module_bad_code"
 	ReasonModuleBadOutput       = "module_bad_output"
 	ReasonTimeout               = "timeout"
+	ReasonCPUExceeded           = "cpu_exceeded"
 	ReasonMemoryExceeded        = "memory_exceeded"
+	ReasonInputTooLarge         = "input_too_large"
 	ReasonOutputTooLarge        = "output_too_large"
+	ReasonHostCallsExceeded     = "host_calls_exceeded"
+	ReasonHostBytesExceeded     = "host_bytes_exceeded"
 	ReasonInvalidStack          = "invalid_stack"
 	ReasonInvalidExpression     = "invalid_expression"
 	ReasonInvalidConfig         = "invalid_config"
@@ -70,13 +75,18 @@ func HostReasons() []ReasonText {
 		{ReasonModuleNotAllowed, "The Module is not allowed in this namespace; an admin can add it to its allowedNamespaces."},
 		{ReasonModuleFaulted, "The Module crashed too often and is being left alone for a while; see its own conditions."},
 		{ReasonModuleBusy, "The module is stuck in calls for others; it is called as soon as one of them ends."},
+		{ReasonWorkerBusy, "Every worker of the operator is busy with other modules; this one is called as soon as there is one."},
 		{ReasonModuleTrap, "The module stopped with a fault of its own; its author can find the trace in the operator's log."},
 		{ReasonModuleCrashed, "The process that ran the module died; the call will be repeated."},
 		{ReasonModuleBadCode, "The module answered with a number that is no disposition."},
 		{ReasonModuleBadOutput, "The module answered with something that is not the JSON of its contract."},
 		{ReasonTimeout, "The module did not answer within its time limit and was stopped."},
+		{ReasonCPUExceeded, "The module computed for longer than its limit of processor time and was stopped."},
 		{ReasonMemoryExceeded, "The module needed more memory than its limit and was stopped."},
+		{ReasonInputTooLarge, "The module was not called: its configuration, facts and state are over its input limit together."},
 		{ReasonOutputTooLarge, "The module answered with more than its output limit."},
+		{ReasonHostCallsExceeded, "The module asked the host more often than its limit and was stopped."},
+		{ReasonHostBytesExceeded, "The module exchanged more with the host than its limit and was stopped."},
 		{ReasonInvalidStack, "The tree of provisioners is not valid; correct the spec."},
 		{ReasonInvalidExpression, "An expression in the spec is not valid; correct the spec."},
 		{ReasonInvalidConfig, "The configuration of this node is not valid; correct the spec."},

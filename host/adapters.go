@@ -14,6 +14,7 @@ import (
 	"github.com/caisson-dev/caisson/host/controller"
 	"github.com/caisson-dev/caisson/host/plan"
 	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/provisioner/module"
 	"github.com/caisson-dev/caisson/host/registry"
 	"github.com/caisson-dev/caisson/host/sandbox"
 	"github.com/caisson-dev/caisson/host/scope"
@@ -169,9 +170,9 @@ type loader struct {
 var _ controller.Loader = (*loader)(nil)
 
 // Load implements controller.Loader.
-func (l *loader) Load(ctx context.Context, module *v1alpha1.Module, wasm []byte) (controller.LoadedModule, error) {
+func (l *loader) Load(ctx context.Context, object *v1alpha1.Module, wasm []byte) (controller.LoadedModule, error) {
 	limits := l.limits
-	if own := module.Spec.Limits; own != nil {
+	if own := object.Spec.Limits; own != nil {
 		if own.Timeout != nil {
 			limits.Timeout = own.Timeout.Duration
 		}
@@ -181,9 +182,20 @@ func (l *loader) Load(ctx context.Context, module *v1alpha1.Module, wasm []byte)
 	}
 	loaded, err := l.box.Load(ctx, wasm, limits)
 	if err == nil {
-		return loaded, nil
+		return loadedModule{loaded}, nil
 	}
-	return nil, fmt.Errorf("load module %s: %w", module.Name, loadError(err))
+	return nil, fmt.Errorf("load module %s: %w", object.Name, loadError(err))
+}
+
+// loadedModule tells the controller of a module's limits in words of its own.
+type loadedModule struct{ *sandbox.Module }
+
+var _ controller.LoadedModule = loadedModule{}
+
+// Limits implements controller.LoadedModule.
+func (m loadedModule) Limits() module.Limits {
+	l := m.Module.Limits()
+	return module.Limits{Timeout: l.Timeout, OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, HostCalls: l.HostCalls}
 }
 
 // loadError puts what the sandbox says of a module into the words of its condition.

@@ -69,7 +69,7 @@ func (h *Host) LoadModule(ctx context.Context, o ModuleOptions) (*Module, error)
 	if err != nil {
 		return nil, fmt.Errorf("load module %s: %w", o.Name, loadError(err))
 	}
-	manifest, err := controller.ManifestOf(compiled)
+	manifest, err := controller.ManifestOf(loadedModule{compiled})
 	if err != nil {
 		compiled.Close()
 		return nil, fmt.Errorf("load module %s: %w", o.Name, err)
@@ -78,14 +78,9 @@ func (h *Host) LoadModule(ctx context.Context, o ModuleOptions) (*Module, error)
 		compiled.Close()
 		return nil, fmt.Errorf("load module %s: %w", o.Name, &ModuleError{Reason: v1alpha1.ModuleReasonNotGranted, Message: err.Error()})
 	}
-	h.granted.Put(o.Name, controller.Loaded{Digest: digest, Manifest: *manifest, Runtime: compiled})
+	h.granted.Put(o.Name, controller.Loaded{Digest: digest, Manifest: *manifest, Runtime: loadedModule{compiled}})
 	return &Module{instance: func(context.Context, string, provisioner.InputRecorder) (*module.Instance, error) {
-		instance, err := h.granted.Granted(o.Name, o.Grant)
-		if err != nil {
-			return nil, err
-		}
-		instance.Timeout = o.Limits.Timeout
-		return instance, nil
+		return h.granted.Granted(o.Name, o.Grant)
 	}}, nil
 }
 

@@ -36,6 +36,8 @@ type LoadedModule interface {
 	Manifest() []byte
 	// Described is what the module says of itself when asked.
 	Described() []byte
+	// Limits are what its calls are held to.
+	Limits() module.Limits
 	Close()
 }
 
@@ -103,14 +105,7 @@ func (m *Modules) Module(ctx context.Context, namespace, name string) (*module.I
 	if entry == nil {
 		return nil, notReady(object)
 	}
-	instance, err := m.instance(name, entry, grantOf(object))
-	if err != nil {
-		return nil, err
-	}
-	if l := object.Spec.Limits; l != nil && l.Timeout != nil {
-		instance.Timeout = l.Timeout.Duration
-	}
-	return instance, nil
+	return m.instance(name, entry, grantOf(object))
 }
 
 // Granted returns a module that was put without a Module object, with a grant that the
@@ -134,7 +129,7 @@ func (m *Modules) instance(name string, entry *loadedEntry, grant capability.Gra
 	}
 	return &module.Instance{
 		Name: name, Digest: entry.Digest, Manifest: entry.Manifest, Grant: grant,
-		Runtime: &countedRuntime{name: name, entry: entry, modules: m},
+		Runtime: &countedRuntime{name: name, entry: entry, modules: m}, Limits: entry.Runtime.Limits(),
 	}, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/capability"
 	"github.com/caisson-dev/caisson/host/provisioner"
+	"github.com/caisson-dev/caisson/host/provisioner/module"
 )
 
 func newModule() *v1alpha1.Module {
@@ -42,6 +43,7 @@ func newManifest(version string) abi.Manifest {
 type fakeModule struct {
 	section, described []byte
 	call               func() (int32, error)
+	limits             module.Limits
 	closed             atomic.Int64
 }
 
@@ -64,6 +66,9 @@ func (f *fakeModule) Manifest() []byte { return f.section }
 
 // Described implements LoadedModule.
 func (f *fakeModule) Described() []byte { return f.described }
+
+// Limits implements LoadedModule.
+func (f *fakeModule) Limits() module.Limits { return f.limits }
 
 // Close implements LoadedModule.
 func (f *fakeModule) Close() { f.closed.Add(1) }
@@ -173,16 +178,19 @@ func TestModulesReadFailure(t *testing.T) {
 	require.Equal(t, abi.Retry, provisioner.OutcomeOf(err).Class, "not knowing is not the same as not found")
 }
 
-func TestModulesGrantAndTimeout(t *testing.T) {
+func TestModulesGrantAndLimits(t *testing.T) {
 	object := newModule()
 	object.Spec.Grant.Kube = []v1alpha1.KubeGrant{{APIGroup: "apps", Kinds: []string{"Deployment"}, Verbs: []string{"get"}, Namespaces: []string{"a"}, Scopes: []string{"home"}}}
 	object.Spec.Grant.Secrets = []v1alpha1.SecretGrant{{Namespace: "$(owner)", Names: []string{"token"}, Raw: true}}
-	object.Spec.Limits = &v1alpha1.ModuleLimits{Timeout: &metav1.Duration{Duration: 3 * time.Second}}
+	// The object may say something by now that the module has not been loaded with.
+	object.Spec.Limits = &v1alpha1.ModuleLimits{Timeout: &metav1.Duration{Duration: time.Hour}}
 	m := newModules(t, epoch, object)
-	m.Put("cilium", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Runtime: loadedAs(newManifest("1.0.0"))})
+	runtime := loadedAs(newManifest("1.0.0"))
+	runtime.limits = module.Limits{Timeout: 3 * time.Second, HostCalls: 7}
+	m.Put("cilium", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Runtime: runtime})
 	instance, err := m.Module(t.Context(), "team", "cilium")
 	require.NoError(t, err)
-	require.Equal(t, 3*time.Second, instance.Timeout)
+	require.Equal(t, runtime.limits, instance.Limits, "what it is held to, and not what its object asks for")
 	require.Equal(t, capability.Grant{
 		Capabilities: []abi.Function{abi.AppEnsure, abi.AppRemove},
 		Kube:         []capability.KubeRule{{APIGroup: "apps", Kinds: []string{"Deployment"}, Verbs: []string{"get"}, Namespaces: []string{"a"}, Scopes: []abi.KubeScope{"home"}}},

@@ -38,7 +38,8 @@ type arena struct {
 	end    uint64            // of the last block
 	blocks map[uint64]uint64 // length of each live block by its offset
 	limit  uint64
-	full   bool // an allocation has been refused
+	full   bool   // an allocation has been refused
+	wanted uint64 // how large the blocks would have become by it
 }
 
 // newArena lays an arena out in a memory that is all zeros. limit is what all blocks may
@@ -85,7 +86,10 @@ func (a *arena) alloc(n uint64) uint64 {
 	}
 	start := (a.end + wordBytes - 1) &^ (wordBytes - 1)
 	if n > a.limit || start+n > a.limit {
-		a.full = true
+		a.full, a.wanted = true, n
+		if n <= a.limit {
+			a.wanted += start - arenaBase
+		}
 		return 0
 	}
 	a.end = start + n

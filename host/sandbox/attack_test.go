@@ -53,6 +53,7 @@ func TestHungry(t *testing.T) {
 		fault := faultOf(t, err, sandbox.FaultMemory)
 		require.Equal(t, abi.ReasonMemoryExceeded, fault.Reason())
 		require.Equal(t, int64(16<<20), fault.Limit)
+		require.Equal(t, int64(257<<16), fault.Got, "what it asked for, 16 pages at a time from one page on")
 		require.False(t, fault.Crashed(), "the guest was refused, its worker is well")
 		require.Empty(t, fault.Trap())
 	})

@@ -80,6 +80,8 @@ func requireContained(t *testing.T, s *sandbox.Sandbox, a wasmtest.Attack) {
 	switch a.By {
 	case wasmtest.ByTimeout:
 		faultOf(t, err, sandbox.FaultTimeout)
+	case wasmtest.ByHostCalls:
+		faultOf(t, err, sandbox.FaultHostCalls)
 	case wasmtest.ByMemory:
 		require.False(t, faultOf(t, err, sandbox.FaultMemory).Crashed())
 	case wasmtest.ByCrash:

@@ -205,7 +205,7 @@ func TestPayloadLimits(t *testing.T) {
 	_, _, err := provision(t, m, make([]byte, 101))
 	fault := faultOf(t, err, sandbox.FaultInput)
 	require.ErrorContains(t, err, "101 bytes, the limit is 100")
-	require.Equal(t, abi.ReasonInvalidConfig, fault.Reason())
+	require.Equal(t, abi.ReasonInputTooLarge, fault.Reason())
 	_, _, err = provision(t, m, make([]byte, 51))
 	fault = faultOf(t, err, sandbox.FaultOutput)
 	require.ErrorContains(t, err, "51 bytes, the limit is 50")

@@ -221,7 +221,7 @@ func TestLogBudget(t *testing.T) {
 		require.Equal(t, uint32(7), f.call)
 		lines = append(lines, string(f.payload[2:]))
 	}
-	require.Equal(t, []string{"one", "last words", "more", "51 lines over the limits of this call's log were dropped"}, lines)
+	require.Equal(t, []string{"one", "last words", "more", "51 lines over the limits of this call's log were dropped; it has 3 of 3 lines and 17 of 100 bytes"}, lines)
 	require.Len(t, s.tail, maxTailLines, "the last lines are kept although they were over the budget")
 }
 

@@ -15,12 +15,19 @@ type FaultKind string
 const (
 	// FaultTimeout says that the call was not over in time; its worker was killed.
 	FaultTimeout FaultKind = "timeout"
+	// FaultCPU says that the call computed for too long; its worker was killed.
+	FaultCPU FaultKind = "cpu"
 	// FaultMemory says that the guest, or the worker because of it, ran out of memory.
 	FaultMemory FaultKind = "memory"
 	// FaultInput says that the input is over its limit; the guest was not called.
 	FaultInput FaultKind = "input"
 	// FaultOutput says that the output is over its limit.
 	FaultOutput FaultKind = "output"
+	// FaultHostCalls says that the guest went on calling host functions, or trapped, after
+	// it had been told that it has used up their number.
+	FaultHostCalls FaultKind = "host-calls"
+	// FaultHostBytes says the same of the size of all requests and responses together.
+	FaultHostBytes FaultKind = "host-bytes"
 	// FaultTrap says that the guest trapped, panicked or exited.
 	FaultTrap FaultKind = "trap"
 	// FaultCrash says that the worker died or broke the protocol.
@@ -37,7 +44,8 @@ type Fault struct {
 	Digest string
 	Export string
 	// Limit and Got are the two numbers of a limit that was hit: milliseconds for
-	// FaultTimeout, bytes otherwise. Got is 0 where nobody can know it.
+	// FaultTimeout and FaultCPU, calls for FaultHostCalls, bytes otherwise. Got is 0 where
+	// nobody can know it.
 	Limit, Got int64
 	// Detail says what happened, in one line.
 	Detail string
@@ -56,12 +64,10 @@ func (f *Fault) Error() string {
 	fmt.Fprintf(&b, "module %s: %s of %s: %s", f.Digest, f.Kind, f.Export, f.Detail)
 	switch {
 	case f.Limit == 0:
-	case f.Kind == FaultTimeout:
-		fmt.Fprintf(&b, " (the limit is %d ms)", f.Limit)
 	case f.Got == 0:
-		fmt.Fprintf(&b, " (the limit is %d bytes)", f.Limit)
+		fmt.Fprintf(&b, " (the limit is %d %s)", f.Limit, f.Kind.unit())
 	default:
-		fmt.Fprintf(&b, " (%d bytes, the limit is %d)", f.Got, f.Limit)
+		fmt.Fprintf(&b, " (%d %s, the limit is %d)", f.Got, f.Kind.unit(), f.Limit)
 	}
 	if f.GuestError != "" {
 		b.WriteString(": " + f.GuestError)
@@ -69,11 +75,31 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
+// unit is what the numbers of a fault count.
+func (k FaultKind) unit() string {
+	switch k {
+	case FaultTimeout:
+		return "ms"
+	case FaultCPU:
+		return "ms of processor time"
+	case FaultHostCalls:
+		return "calls"
+	default:
+		return "bytes"
+	}
+}
+
 // Reason returns the reason of the ABI that users are shown.
 func (f *Fault) Reason() string {
 	switch f.Kind {
 	case FaultTimeout:
 		return abi.ReasonTimeout
+	case FaultCPU:
+		return abi.ReasonCPUExceeded
+	case FaultHostCalls:
+		return abi.ReasonHostCallsExceeded
+	case FaultHostBytes:
+		return abi.ReasonHostBytesExceeded
 	case FaultMemory:
 		return abi.ReasonMemoryExceeded
 	case FaultOutput:
@@ -83,8 +109,7 @@ func (f *Fault) Reason() string {
 	case FaultCrash:
 		return abi.ReasonModuleCrashed
 	case FaultInput:
-		// The host's envelope is small; what can be large is the node's config.
-		return abi.ReasonInvalidConfig
+		return abi.ReasonInputTooLarge
 	default:
 		return abi.ReasonUnexpected
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/tetratelabs/wazero"
@@ -194,10 +195,10 @@ func (g *guest) faultOf(c *call, memory *guestMemory, err error) *guestFault {
 	}
 	switch {
 	case memory.refused:
-		fault.Kind, fault.Limit, fault.Trap = FaultMemory, g.setup.MemoryBytes, ""
+		fault.Kind, fault.Limit, fault.Got, fault.Trap = FaultMemory, g.setup.MemoryBytes, int64(memory.wanted), ""
 		fault.Text = "the guest was refused more memory, then: " + fault.Text
 	case c.arena.full:
-		fault.Kind, fault.Limit, fault.Trap = FaultMemory, int64(g.setup.ArenaBytes), ""
+		fault.Kind, fault.Limit, fault.Got, fault.Trap = FaultMemory, int64(g.setup.ArenaBytes), int64(min(c.arena.wanted, math.MaxInt64)), ""
 		fault.Text = "the guest was refused more Extism memory, then: " + fault.Text
 	}
 	fault.GuestError = c.guestError()

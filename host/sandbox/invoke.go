@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/caisson-dev/caisson/abi"
 )
 
 // HostFunc answers a host function: name is one of those that the module imports,
@@ -31,9 +29,10 @@ const deathGrace = time.Second
 // never serves another.
 //
 // The deadline is the earlier one of ctx and [Limits.Timeout], which counts from when a
-// worker is ready; waiting for one is bounded by ctx alone. At the deadline, and when
-// ctx is cancelled, the worker is killed. The errors are a [*Fault] for what the module
-// did, [ErrWorkerUnusable], [ErrClosed], and the context's error when it was cancelled
+// worker is ready; waiting for one is bounded by ctx and [Options.WaitTimeout]. At the
+// deadline, and when ctx is cancelled, the worker is killed. The errors are a [*Fault] for
+// what the module did, a [*BusyError] when there was no worker in time, which passes by
+// itself, [ErrWorkerUnusable], [ErrClosed], and the context's error when it was cancelled
 // or ended before a worker was ready.
 func (m *Module) Call(ctx context.Context, tenant, export string, input []byte, host HostFunc) (int32, []byte, error) {
 	return m.call(ctx, lane{module: m, tenant: tenant}, export, input, host)
@@ -84,12 +83,12 @@ type conversation struct {
 	export string
 	host   HostFunc
 
-	hostCalls int
-	logLines  int
-	logBytes  int
-	stderr    []string // the last lines
-	code      int32
-	output    []byte
+	spent    budget
+	logLines int
+	logBytes int
+	stderr   []string // the last lines
+	code     int32
+	output   []byte
 }
 
 // run finds a worker and holds the conversation with it.
@@ -125,15 +124,25 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 			return 0, nil, err
 		}
 	}
-	callCtx, cancel := context.WithTimeout(ctx, m.limits.Timeout)
+	timed, cancel := context.WithTimeout(ctx, m.limits.Timeout)
 	defer cancel()
+	callCtx, stop := watchCPU(timed, p.cpuTime, m.limits.CPU)
+	defer stop()
 	began := time.Now()
 	err = p.under(callCtx, func() error { return c.hold(callCtx, p, input) })
-	var fault *Fault
+	var (
+		fault *Fault
+		cpu   *cpuExceeded
+	)
 	switch {
 	case err == nil:
 		fit = true
 		return c.code, c.output, nil
+	case errors.As(context.Cause(callCtx), &cpu):
+		return 0, nil, &Fault{
+			Kind: FaultCPU, Digest: m.digest, Export: c.export, Limit: m.limits.CPU.Milliseconds(), Got: cpu.used.Milliseconds(),
+			Detail: "it computed for too long", Stderr: c.stderr,
+		}
 	case callCtx.Err() != nil:
 		err := m.interrupted(ctx, c.export, m.limits.Timeout, began)
 		if errors.As(err, &fault) {
@@ -191,34 +200,6 @@ func (c *conversation) hold(ctx context.Context, p *process, input []byte) error
 			return err
 		}
 	}
-}
-
-// answer runs a host function within the budget of the call. What is over it is an
-// error that the guest can read.
-func (c *conversation) answer(ctx context.Context, payload []byte) ([]byte, error) {
-	limits := c.module.limits
-	name, request, err := unpackNamed(payload)
-	if err != nil {
-		return nil, err
-	}
-	if !c.imports(name) {
-		return nil, fmt.Errorf("%w: a call of a function that is not imported", errProtocol)
-	}
-	if len(request) > limits.HostCallBytes {
-		return nil, fmt.Errorf("%w: a request of %d bytes, the limit is %d", errProtocol, len(request), limits.HostCallBytes)
-	}
-	c.hostCalls++
-	if c.hostCalls > limits.HostCalls {
-		return errorResponse(abi.CodeTooLarge, fmt.Sprintf("this call has used %d host functions, the limit is %d", c.hostCalls, limits.HostCalls)), nil
-	}
-	if c.host == nil {
-		return errorResponse(abi.CodeDenied, "no host function is available here"), nil
-	}
-	response := c.host(ctx, name, request)
-	if len(response) > limits.HostCallBytes {
-		return errorResponse(abi.CodeTooLarge, fmt.Sprintf("the response has %d bytes, the limit is %d", len(response), limits.HostCallBytes)), nil
-	}
-	return response, nil
 }
 
 // imports reports whether the module imports a host function.
@@ -302,6 +283,7 @@ func (c *conversation) fault(payload []byte) error {
 	}
 	if g.Kind == FaultTrap {
 		f.trap = clean(g.Trap, maxDetailBytes)
+		c.spent.blame(f)
 	}
 	for _, line := range g.Stderr {
 		f.Stderr = appendTail(f.Stderr, clean(line, maxLineBytes))
@@ -318,7 +300,10 @@ func (m *Module) interrupted(ctx context.Context, export string, timeout time.Du
 	if deadline, exists := ctx.Deadline(); exists {
 		timeout = min(timeout, deadline.Sub(began))
 	}
-	return &Fault{Kind: FaultTimeout, Digest: m.digest, Export: export, Limit: timeout.Milliseconds(), Detail: "it was not over in time"}
+	return &Fault{
+		Kind: FaultTimeout, Digest: m.digest, Export: export, Limit: timeout.Milliseconds(),
+		Got: max(time.Since(began), timeout).Milliseconds(), Detail: "it was not over in time",
+	}
 }
 
 // postMortem says what a worker died of, after a pipe failed or the protocol was

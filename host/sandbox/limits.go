@@ -26,6 +26,10 @@ type Limits struct {
 	// Timeout is the wall-clock time of one call, host functions included. The worker
 	// is killed when it is over.
 	Timeout time.Duration
+	// CPU is the processor time of one call, all threads of its worker together; waiting
+	// for host functions costs none. The worker is killed when it is over. It is counted on
+	// Linux only.
+	CPU time.Duration
 	// CompileTimeout is the wall-clock time to start a worker and to compile the module
 	// or to read it from the cache.
 	CompileTimeout time.Duration
@@ -45,6 +49,8 @@ type Limits struct {
 	OutputBytes int
 	// HostCallBytes caps the request and the response of a host function, each.
 	HostCallBytes int
+	// HostTotalBytes caps all requests and responses of one call together.
+	HostTotalBytes int
 	// HostCalls caps how many host functions one call may use.
 	HostCalls int
 	// LogLines and LogBytes cap what one call may log, standard output and standard
@@ -58,6 +64,9 @@ func DefaultLimits() Limits {
 	return Limits{
 		// A reconcile that takes longer than this starves its neighbours.
 		Timeout: 30 * time.Second,
+		// A third of that: a Go guest computes for a millisecond, an interpreter for some
+		// hundred, and what is left of the time is for waiting.
+		CPU: 10 * time.Second,
 		// A 16 MB Go guest needs 13 s of an undisturbed core; a busy node has less.
 		CompileTimeout: 2 * time.Minute,
 		// A Go guest settles at 8 MiB and needs 32 MiB to start comfortably.
@@ -72,9 +81,11 @@ func DefaultLimits() Limits {
 		InputBytes:    4 * mib,
 		OutputBytes:   4 * mib,
 		HostCallBytes: 4 * mib,
-		HostCalls:     1000,
-		LogLines:      1000,
-		LogBytes:      256 * kib,
+		// Half of what the guest has for all of its blocks, so that these do not run out first.
+		HostTotalBytes: 32 * mib,
+		HostCalls:      1000,
+		LogLines:       1000,
+		LogBytes:       256 * kib,
 	}
 }
 
@@ -82,6 +93,7 @@ func DefaultLimits() Limits {
 func (l Limits) orElse(d Limits) Limits {
 	return Limits{
 		Timeout:        first(l.Timeout, d.Timeout),
+		CPU:            first(l.CPU, d.CPU),
 		CompileTimeout: first(l.CompileTimeout, d.CompileTimeout),
 		MemoryBytes:    first(l.MemoryBytes, d.MemoryBytes),
 		NativeBytes:    first(l.NativeBytes, d.NativeBytes),
@@ -90,6 +102,7 @@ func (l Limits) orElse(d Limits) Limits {
 		InputBytes:     first(l.InputBytes, d.InputBytes),
 		OutputBytes:    first(l.OutputBytes, d.OutputBytes),
 		HostCallBytes:  first(l.HostCallBytes, d.HostCallBytes),
+		HostTotalBytes: first(l.HostTotalBytes, d.HostTotalBytes),
 		HostCalls:      first(l.HostCalls, d.HostCalls),
 		LogLines:       first(l.LogLines, d.LogLines),
 		LogBytes:       first(l.LogBytes, d.LogBytes),
@@ -114,6 +127,7 @@ func (l Limits) validate() error {
 		}
 	}
 	check("Timeout", int64(l.Timeout), int64(time.Millisecond), int64(24*time.Hour))
+	check("CPU", int64(l.CPU), int64(time.Millisecond), int64(24*time.Hour))
 	check("CompileTimeout", int64(l.CompileTimeout), int64(time.Millisecond), int64(24*time.Hour))
 	check("MemoryBytes", l.MemoryBytes, wasmPageBytes, maxMemoryBytes)
 	// Below 64 MiB the worker's own runtime cannot reserve a single arena.
@@ -123,6 +137,8 @@ func (l Limits) validate() error {
 	check("InputBytes", int64(l.InputBytes), 1, maxPayloadBytes)
 	check("OutputBytes", int64(l.OutputBytes), 1, maxPayloadBytes)
 	check("HostCallBytes", int64(l.HostCallBytes), 1, maxPayloadBytes)
+	// It becomes no frame and no block, so that it may be larger than either.
+	check("HostTotalBytes", int64(l.HostTotalBytes), 1, 1<<40)
 	check("HostCalls", int64(l.HostCalls), 1, 1<<31-1)
 	check("LogLines", int64(l.LogLines), 1, 1<<31-1)
 	check("LogBytes", int64(l.LogBytes), 1, maxPayloadBytes)

@@ -12,6 +12,8 @@ type logSink struct {
 	id    uint32
 	lines int
 	bytes int
+	// maxLines and maxBytes are what there was of both.
+	maxLines, maxBytes int
 	// dropped counts the lines that were over the budget, tail keeps the last lines on
 	// standard error whether they were over it or not.
 	dropped int
@@ -22,7 +24,7 @@ type logSink struct {
 }
 
 func newLogSink(out io.Writer, id uint32, lines, size int) *logSink {
-	s := &logSink{out: out, id: id, lines: lines, bytes: size}
+	s := &logSink{out: out, id: id, lines: lines, bytes: size, maxLines: lines, maxBytes: size}
 	s.stdout.line = func(line []byte) { s.send(streamStdout, levelInfo, line) }
 	s.stderr.line = func(line []byte) {
 		if len(s.tail) == maxTailLines {
@@ -56,7 +58,8 @@ func (s *logSink) close() {
 	if s.dropped == 0 || s.err != nil {
 		return
 	}
-	text := fmt.Appendf(nil, "%d lines over the limits of this call's log were dropped", s.dropped)
+	text := fmt.Appendf(nil, "%d lines over the limits of this call's log were dropped; it has %d of %d lines and %d of %d bytes",
+		s.dropped, s.maxLines-s.lines, s.maxLines, s.maxBytes-s.bytes, s.maxBytes)
 	s.err = writeFrame(s.out, frameLog, s.id, []byte{byte(streamHost), byte(levelWarn)}, text)
 }
 

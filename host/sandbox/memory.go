@@ -15,8 +15,9 @@ type guestMemory struct {
 	// shrinking makes the next growth a shrinking to floor.
 	shrinking bool
 	floor     uint64
-	// refused says that the guest wanted more than its cap.
+	// refused says that the guest wanted more than its cap, wanted how much that was last.
 	refused bool
+	wanted  uint64
 }
 
 func newGuestMemory(limit int64) *guestMemory {
@@ -37,7 +38,7 @@ func (m *guestMemory) Reallocate(size uint64) []byte {
 		return m.space.bytes()[:m.floor]
 	}
 	if size > m.limit || !m.space.extend(size) {
-		m.refused = true
+		m.refused, m.wanted = true, size
 		return nil
 	}
 	m.peak = max(m.peak, size)

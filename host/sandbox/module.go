@@ -35,6 +35,9 @@ type Module struct {
 // Digest returns "sha256:" and the hexadecimal digest of the module's bytes.
 func (m *Module) Digest() string { return m.digest }
 
+// Limits returns what the calls of the module are held to.
+func (m *Module) Limits() Limits { return m.limits }
+
 // Manifest returns the JSON of the module's manifest section, not parsed, or nil. The
 // caller must not change it.
 func (m *Module) Manifest() []byte { return m.inspected.Manifest }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/caisson-dev/caisson/abi"
 )
 
 // ErrClosed says that the sandbox or the module has been closed.
@@ -17,11 +19,30 @@ var ErrClosed = errors.New("the sandbox is closed")
 // ten times what the replacement costs.
 const patience = time.Second
 
+// BusyError says that a call was not begun, because no worker became free in time. It says
+// nothing of the module, and passes by itself.
+type BusyError struct {
+	// Workers is how many there are, Waited how long the call has waited for one.
+	Workers int
+	Waited  time.Duration
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("all of the %d workers were busy for %s", e.Workers, e.Waited.Round(time.Millisecond))
+}
+
+// Reason returns the reason of the ABI that users are shown.
+func (e *BusyError) Reason() string { return abi.ReasonWorkerBusy }
+
 // pool counts workers and keeps idle ones warm. Every worker occupies a slot from
 // before it is started until it is killed; a slot that nobody holds goes to the callers
 // who wait, oldest first.
 type pool struct {
+	slots       int
 	idleTimeout time.Duration
+	// waitTimeout bounds how long a call waits.
+	waitTimeout time.Duration
 
 	mu      sync.Mutex
 	free    int           // slots without a worker
@@ -68,12 +89,14 @@ type grant struct {
 }
 
 func newPool(slots int, idleTimeout time.Duration) *pool {
-	return &pool{free: slots, idleTimeout: idleTimeout}
+	return &pool{slots: slots, free: slots, idleTimeout: idleTimeout, waitTimeout: defaultWaitTimeout}
 }
 
 // acquire waits for a slot. The process is an idle worker that serves the lane, or nil:
 // then the caller starts one. Either way the slot must be given back with release, for
-// the same lane. The zero lane asks for a slot without a worker.
+// the same lane. The zero lane asks for a slot without a worker. A call for a tenant that
+// has waited for too long is a [*BusyError]; what belongs to the loading of a module waits
+// for as long as its context allows.
 func (p *pool) acquire(ctx context.Context, l lane) (*process, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -88,10 +111,20 @@ func (p *pool) acquire(ctx context.Context, l lane) (*process, error) {
 	p.waiting = append(p.waiting, w)
 	p.mu.Unlock()
 
+	var late <-chan time.Time
+	if l.module != nil && !l.untouched {
+		timer := time.NewTimer(p.waitTimeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	var gaveUp error
 	select {
 	case g := <-w.grant:
 		return g.process, g.err
 	case <-ctx.Done():
+		gaveUp = fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
+	case <-late:
+		gaveUp = &BusyError{Workers: p.slots, Waited: time.Since(w.since)}
 	}
 	p.mu.Lock()
 	p.waiting = slices.DeleteFunc(p.waiting, func(other *waiter) bool { return other == w })
@@ -104,7 +137,7 @@ func (p *pool) acquire(ctx context.Context, l lane) (*process, error) {
 		}
 	default:
 	}
-	return nil, fmt.Errorf("wait for a worker: %w", context.Cause(ctx))
+	return nil, gaveUp
 }
 
 // take finds a slot for a caller who need not wait. The lock is held.

@@ -162,6 +162,16 @@ func (p *process) dead() bool {
 	}
 }
 
+// cpuTime returns for how long the worker has computed in its life.
+func (p *process) cpuTime() (time.Duration, error) {
+	used, err := cpuTime(p.cmd.Process.Pid)
+	if err == nil && p.dead() {
+		// Its number may be another's by now.
+		return 0, os.ErrProcessDone
+	}
+	return used, err
+}
+
 // under runs an exchange with the worker and kills the worker when ctx ends before it.
 // An error after that is the context's.
 func (p *process) under(ctx context.Context, exchange func() error) error {

@@ -75,7 +75,7 @@ func TestFalseWorkers(t *testing.T) {
 		"bad-log":         {"a log line of no stream", sandbox.FaultCrash, abi.ReasonModuleCrashed, "log line"},
 		"log-flood":       {"a log without end", sandbox.FaultCrash, abi.ReasonModuleCrashed, "over the limits"},
 		"stderr-flood":    {"its standard error is drained and dropped", sandbox.FaultTimeout, abi.ReasonTimeout, "not over in time"},
-		"hang":            {"a worker that says nothing", sandbox.FaultTimeout, abi.ReasonTimeout, "the limit is 500 ms"},
+		"hang":            {"a worker that says nothing", sandbox.FaultTimeout, abi.ReasonTimeout, "ms, the limit is 500"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,9 @@ const (
 	// defaultIdleTimeout keeps the worker of a module that is polled at the usual
 	// intervals, and gives the memory of one that is not back.
 	defaultIdleTimeout = 5 * time.Minute
+	// defaultWaitTimeout is longer than what ordinary calls of others take together, and
+	// short enough for a caller who can do something else meanwhile.
+	defaultWaitTimeout = 10 * time.Second
 	// minWorkers lets a node with one core run a few modules at once: most of their time
 	// goes into waiting for the API server.
 	minWorkers = 4
@@ -50,6 +53,8 @@ type Options struct {
 	MaxWorkers int
 	// IdleTimeout ends a worker that had nothing to do for so long; 0 means 5 minutes.
 	IdleTimeout time.Duration
+	// WaitTimeout is how long a call waits while all workers are busy; 0 means 10 seconds.
+	WaitTimeout time.Duration
 	// StartTimeout is how long a worker may take to greet; 0 means 10 seconds.
 	StartTimeout time.Duration
 	// Logger receives what guests log; nil drops it.
@@ -122,6 +127,7 @@ func New(o Options) (*Sandbox, error) {
 		compiling:  map[string]chan struct{}{}, natives: map[string]*nativeCode{},
 		processes: map[*process]struct{}{},
 	}
+	s.pool.waitTimeout = first(o.WaitTimeout, defaultWaitTimeout)
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -24,15 +24,11 @@ type outcome struct {
 
 // call runs the guest once. An error is a fault, already mapped.
 func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instance, input *abi.Input) (*outcome, error) {
-	timeout := instance.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
-	callCtx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	// The deadline of the pass may come first; the guest is told which one it is.
-	budget := timeout
-	if deadline, ok := callCtx.Deadline(); ok {
+	limits := instance.Limits.orDefaults()
+	// The deadline of the pass may come first; the guest is told which one it is. The time
+	// of the call itself is the runtime's to keep: it knows when the guest begins.
+	budget := limits.Timeout
+	if deadline, ok := ctx.Deadline(); ok {
 		budget = min(budget, time.Until(deadline))
 	}
 	envelope, err := stamp(input, p.options.Clock(), budget)
@@ -40,7 +36,7 @@ func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instanc
 		return nil, err
 	}
 	sess := p.newSession(s, instance, newSecretStore())
-	code, raw, err := instance.Runtime.Call(callCtx, s.Tenant(), input.Operation, envelope, sess.dispatch)
+	code, raw, err := instance.Runtime.Call(ctx, s.Tenant(), input.Operation, envelope, sess.dispatch)
 	sess.close()
 	if err != nil {
 		return nil, p.fault(ctx, sess, input, err)
@@ -51,7 +47,7 @@ func (p *Provisioner) call(ctx context.Context, s scope.Scope, instance *Instanc
 
 // answer checks the result and the output of a call that ended well.
 func (p *Provisioner) answer(ctx context.Context, sess *session, input *abi.Input, code int32, raw []byte) (*outcome, error) {
-	output, err := decodeOutput(raw)
+	output, err := decodeOutput(raw, sess.limits.OutputBytes)
 	if err == nil {
 		err = checkState(input, &output)
 	}
@@ -76,10 +72,14 @@ func (p *Provisioner) answer(ctx context.Context, sess *session, input *abi.Inpu
 // faultReasons are the reasons that a runtime may give for a call that did not end well.
 func faultReasons() []string {
 	return []string{
-		abi.ReasonTimeout, abi.ReasonMemoryExceeded, abi.ReasonOutputTooLarge, abi.ReasonModuleTrap,
-		abi.ReasonModuleCrashed, abi.ReasonModuleFaulted, abi.ReasonModuleNotReady, abi.ReasonInvalidConfig,
+		abi.ReasonTimeout, abi.ReasonCPUExceeded, abi.ReasonMemoryExceeded, abi.ReasonInputTooLarge, abi.ReasonOutputTooLarge,
+		abi.ReasonHostCallsExceeded, abi.ReasonHostBytesExceeded, abi.ReasonModuleTrap, abi.ReasonModuleCrashed,
+		abi.ReasonModuleFaulted, abi.ReasonModuleNotReady, abi.ReasonWorkerBusy,
 	}
 }
+
+// busyPause is when a pass that found every worker busy asks again.
+const busyPause = 5 * time.Second
 
 // trapsUntilTerminal is after how many identical traps a module is taken to be unable to
 // handle its input: DESIGN.md §5.
@@ -105,6 +105,10 @@ func (p *Provisioner) fault(ctx context.Context, sess *session, input *abi.Input
 		return p.report(ctx, provisioner.Retry(abi.ReasonUnexpected, why))
 	}
 	reason := reasoned.Reason()
+	if reason == abi.ReasonWorkerBusy {
+		// Nothing is wrong with the module, nor with what it was to do.
+		return p.report(ctx, provisioner.Yield(reason, why).WithRetryAfter(busyPause))
+	}
 	if reason == abi.ReasonModuleTrap {
 		trap := trapID{digest: sess.instance.Digest, generation: input.Owner.Generation, operation: input.Operation, text: trapText(err, why)}
 		if p.options.Memo.trapped(p.key(), trap) >= trapsUntilTerminal {

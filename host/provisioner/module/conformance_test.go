@@ -124,22 +124,21 @@ func TestDeadline(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout, pass, most time.Duration
 	}{
-		"Default": {0, 0, module.DefaultTimeout},
+		"Default": {0, 0, 30 * time.Second},
 		"Own":     {2 * time.Second, 0, 2 * time.Second},
 		"Pass":    {time.Hour, 5 * time.Second, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(nil)
-			w.timeout = tc.timeout
+			w.limits.Timeout = tc.timeout
 			w.guest = func(ctx context.Context, _ string, input []byte, _ hostFunc) (int32, []byte, error) {
 				var in abi.Input
 				require.NoError(t, json.Unmarshal(input, &in))
 				told := time.Duration(in.DeadlineMillis) * time.Millisecond
 				require.Positive(t, told)
 				require.LessOrEqual(t, told, tc.most)
-				deadline, ok := ctx.Deadline()
-				require.True(t, ok)
-				require.LessOrEqual(t, time.Until(deadline), tc.most, "what it is told is what is enforced")
+				_, bounded := ctx.Deadline()
+				require.Equal(t, tc.pass > 0, bounded, "the time of the call runs from when the runtime begins it, not while it waits")
 				return 0, nil, nil
 			}
 			ctx := w.context(t)
@@ -156,11 +155,9 @@ func TestDeadline(t *testing.T) {
 // A guest that is told nothing but "timeout" by the end of its own deadline has had a
 // fault, and the pass goes on.
 func TestOwnDeadlineIsAFault(t *testing.T) {
-	w := newWorld(func(ctx context.Context, _ string, _ []byte, _ hostFunc) (int32, []byte, error) {
-		<-ctx.Done()
-		return 0, nil, fault{reason: abi.ReasonTimeout, text: ctx.Err().Error()}
+	w := newWorld(func(context.Context, string, []byte, hostFunc) (int32, []byte, error) {
+		return 0, nil, fault{reason: abi.ReasonTimeout, text: context.DeadlineExceeded.Error()}
 	})
-	w.timeout = time.Millisecond
 	found := provisioner.OutcomeOf(w.provision(t))
 	require.Equal(t, abi.Retry, found.Class)
 	require.Equal(t, abi.ReasonTimeout, found.Headline.Reason)

@@ -11,15 +11,8 @@ import (
 	"github.com/caisson-dev/caisson/abi"
 )
 
-const (
-	// maxHostCalls, maxRequestBytes and maxResponseBytes are the budgets of one call of a
-	// module (spec: 1000 calls, 4 MiB each way).
-	maxHostCalls     = 1000
-	maxRequestBytes  = 4 << 20
-	maxResponseBytes = 4 << 20
-	// maxMessageBytes bounds the text of an error for a guest.
-	maxMessageBytes = 1 << 10
-)
+// maxMessageBytes bounds the text of an error for a guest.
+const maxMessageBytes = 1 << 10
 
 // handler answers one host function. Its result is a pointer to a type of package abi.
 type handler func(ctx context.Context, s *session, request []byte) (any, *abi.CallError)
@@ -72,7 +65,7 @@ func typed[Request, Result any](handle func(ctx context.Context, s *session, r *
 func (s *session) dispatch(ctx context.Context, name string, request []byte) []byte {
 	result, callError := s.answer(ctx, abi.Function(name), request)
 	log.FromContext(ctx).V(1).Info("host function", "function", clip(name), "scope", s.scope.ID(), "code", codeOf(callError))
-	return encodeResponse(result, callError)
+	return encodeResponse(result, callError, s.limits.HostCallBytes)
 }
 
 // answer checks that the function may be called at all, and calls it.
@@ -88,8 +81,8 @@ func (s *session) answer(ctx context.Context, f abi.Function, request []byte) (r
 		return nil, fail(abi.CodeDenied, "the manifest does not declare %s", f)
 	case !s.instance.Grant.AllowsFunction(f):
 		return nil, fail(abi.CodeDenied, "the grant does not allow %s", f)
-	case len(request) > maxRequestBytes:
-		return nil, fail(abi.CodeTooLarge, "the request has %d bytes and %d are allowed", len(request), maxRequestBytes)
+	case len(request) > s.limits.HostCallBytes:
+		return nil, fail(abi.CodeTooLarge, "the request has %d bytes and %d are allowed", len(request), s.limits.HostCallBytes)
 	}
 	// A guest must not bring down the host by way of a driver or a client either.
 	defer func() {
@@ -108,15 +101,15 @@ func (s *session) answer(ctx context.Context, f abi.Function, request []byte) (r
 	return result, callError
 }
 
-func encodeResponse(result any, callError *abi.CallError) []byte {
+func encodeResponse(result any, callError *abi.CallError, limit int) []byte {
 	response := abi.Response{Error: callError}
 	if callError == nil {
 		raw, err := json.Marshal(result)
 		switch {
 		case err != nil:
 			response.Error = fail(abi.CodeUnavailable, "the answer cannot be encoded")
-		case len(raw) > maxResponseBytes:
-			response.Error = fail(abi.CodeTooLarge, "the answer has %d bytes and %d are allowed", len(raw), maxResponseBytes)
+		case len(raw) > limit:
+			response.Error = fail(abi.CodeTooLarge, "the answer has %d bytes and %d are allowed", len(raw), limit)
 		default:
 			response.Result = raw
 		}

@@ -207,7 +207,7 @@ type world struct {
 	inputs   []provisioner.Input
 	events   []module.Event
 	scope    scope.Scope
-	timeout  time.Duration
+	limits   module.Limits
 	options  module.Options
 }
 
@@ -252,7 +252,7 @@ func (w *world) node() *module.Provisioner {
 		if w.instance != nil {
 			return nil, w.instance
 		}
-		return &module.Instance{Name: "cni", Digest: "sha256:aa", Manifest: w.manifest, Grant: w.grant, Timeout: w.timeout, Runtime: runtimeFunc(
+		return &module.Instance{Name: "cni", Digest: "sha256:aa", Manifest: w.manifest, Grant: w.grant, Limits: w.limits, Runtime: runtimeFunc(
 			func(ctx context.Context, export string, input []byte, host hostFunc) (int32, []byte, error) {
 				w.calls++
 				return w.guest(ctx, export, input, host)

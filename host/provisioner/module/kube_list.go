@@ -43,8 +43,8 @@ func kubeList(ctx context.Context, s *session, r *abi.KubeListRequest) (*abi.Kub
 		if err != nil {
 			return nil, fail(abi.CodeUnavailable, "an object cannot be encoded")
 		}
-		if size += len(raw); size > maxResponseBytes {
-			return nil, fail(abi.CodeTooLarge, "the page has more than %d bytes; ask with a limit below %d", maxResponseBytes, len(list.Items))
+		if size += len(raw); size > s.limits.HostCallBytes {
+			return nil, fail(abi.CodeTooLarge, "the page has more than %d bytes; ask with a limit below %d", s.limits.HostCallBytes, len(list.Items))
 		}
 		result.Items = append(result.Items, raw)
 	}

@@ -1,6 +1,7 @@
 package module
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -13,16 +14,45 @@ import (
 	"github.com/caisson-dev/caisson/host/scope"
 )
 
-// DefaultTimeout bounds a call when its [Instance] does not: far more than computing
-// values takes, and short enough that a hanging module does not hold a pass for long.
-const DefaultTimeout = 30 * time.Second
+// Limits are those limits of one call that the leaf acts by or tells the guest of. The
+// runtime enforces them, and has more. A field that is 0 is that of [DefaultLimits].
+type Limits struct {
+	// Timeout is the time of one call from when the guest begins.
+	Timeout time.Duration
+	// OutputBytes caps the output, HostCallBytes a request and a response of a host
+	// function, each.
+	OutputBytes, HostCallBytes int
+	// HostCalls is how many host functions a call may use.
+	HostCalls int
+}
+
+// DefaultLimits returns the limits of modules for which nobody says otherwise; see
+// abi/SPEC.md.
+func DefaultLimits() Limits {
+	return Limits{
+		// Far more than computing values takes, and short enough that a hanging module does
+		// not hold a pass for long.
+		Timeout:     30 * time.Second,
+		OutputBytes: 4 << 20, HostCallBytes: 4 << 20, HostCalls: 1000,
+	}
+}
+
+// orDefaults fills in what is 0.
+func (l Limits) orDefaults() Limits {
+	d := DefaultLimits()
+	return Limits{
+		Timeout: cmp.Or(max(l.Timeout, 0), d.Timeout), OutputBytes: cmp.Or(l.OutputBytes, d.OutputBytes),
+		HostCallBytes: cmp.Or(l.HostCallBytes, d.HostCallBytes), HostCalls: cmp.Or(l.HostCalls, d.HostCalls),
+	}
+}
 
 // Runtime runs a guest. Implementations must be safe for concurrent use.
 type Runtime interface {
 	// Call runs an export in a state that no other call has touched, with host answering
 	// its host functions, and returns the export's result and output. tenant names whom it
 	// is for: what has served one tenant never serves another. It must return soon after
-	// the context ends. An error is a fault of the guest or of what runs it; one with a
+	// the context ends, and bounds the call by the limits of the module, whose time runs from
+	// when the guest begins and not while it waits for its turn. An error is a fault of the guest or of what runs it; one with a
 	// Reason() string says which, with a reason of package abi.
 	Call(ctx context.Context, tenant, export string, input []byte, host func(ctx context.Context, name string, request []byte) []byte) (int32, []byte, error)
 }
@@ -39,8 +69,8 @@ type Instance struct {
 	Grant capability.Grant
 	// Runtime runs the module.
 	Runtime Runtime
-	// Timeout bounds one call; [DefaultTimeout] if 0.
-	Timeout time.Duration
+	// Limits are those that the runtime holds the guest to.
+	Limits Limits
 }
 
 // Facts are what the nodes of a tree tell each other. It must be safe for concurrent use.

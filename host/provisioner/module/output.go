@@ -18,8 +18,6 @@ const (
 	// maxFactsBytes is what a node may publish: facts live in the status of the owner
 	// (DESIGN.md §9).
 	maxFactsBytes = 16 << 10
-	// maxOutputBytes is far above both and the why together.
-	maxOutputBytes = 4 << 20
 	// maxWhyBytes keeps a guest from filling the operator's log.
 	maxWhyBytes = 4 << 10
 	// minRetryAfter and maxRetryAfter clamp a guest's hint: neither a hot loop nor a node
@@ -39,12 +37,12 @@ type outputError struct {
 
 func (e *outputError) Error() string { return e.reason + ": " + e.why }
 
-// decodeOutput reads and checks an output. An empty one is {}; unknown fields are left
+// decodeOutput reads and checks an output of at most limit bytes. An empty one is {}; unknown fields are left
 // for later versions of the ABI. Errors are [*outputError].
-func decodeOutput(raw []byte) (abi.Output, error) {
+func decodeOutput(raw []byte, limit int) (abi.Output, error) {
 	var output abi.Output
-	if len(raw) > maxOutputBytes {
-		return output, &outputError{abi.ReasonOutputTooLarge, fmt.Sprintf("the output has %d bytes and %d are allowed", len(raw), maxOutputBytes)}
+	if len(raw) > limit {
+		return output, &outputError{abi.ReasonOutputTooLarge, fmt.Sprintf("the output has %d bytes and %d are allowed", len(raw), limit)}
 	}
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {

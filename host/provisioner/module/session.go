@@ -16,6 +16,7 @@ type session struct {
 	node     *Provisioner
 	scope    scope.Scope
 	instance *Instance
+	limits   Limits
 	secrets  *secretStore
 
 	mu        sync.Mutex
@@ -38,7 +39,7 @@ type verdict struct {
 }
 
 func (p *Provisioner) newSession(s scope.Scope, instance *Instance, secrets *secretStore) *session {
-	return &session{node: p, scope: s, instance: instance, secrets: secrets, verdicts: map[string]verdict{}}
+	return &session{node: p, scope: s, instance: instance, limits: instance.Limits.orDefaults(), secrets: secrets, verdicts: map[string]verdict{}}
 }
 
 // close ends the session: a host function that comes later is refused, and one that is
@@ -57,8 +58,8 @@ func (s *session) admit() *abi.CallError {
 		return fail(abi.CodeUnavailable, "the call has ended")
 	}
 	s.calls++
-	if s.calls > maxHostCalls {
-		return fail(abi.CodeTooLarge, "host function call %d, and %d are allowed", s.calls, maxHostCalls)
+	if s.calls > s.limits.HostCalls {
+		return fail(abi.CodeTooLarge, "host function call %d, and %d are allowed", s.calls, s.limits.HostCalls)
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 func TestSpecLimits(t *testing.T) {
 	text, err := os.ReadFile("../../../abi/SPEC.md")
 	require.NoError(t, err)
-	_, limits, found := strings.Cut(string(text), "\n## 10. Limits\n")
+	limits := DefaultLimits()
+	_, table, found := strings.Cut(string(text), "\n## 10. Limits\n")
 	require.True(t, found)
 	const kib, mib = 1 << 10, 1 << 20
 	for row, ok := range map[string]bool{
@@ -30,10 +31,11 @@ func TestSpecLimits(t *testing.T) {
 		"| objects in a page | 500 |":                            maxPage == 500,
 		"| secret handles in a call | 256 |":                     maxHandles == 256,
 		"| events in a call | 16 |":                              maxEvents == 16,
-		"| input, output, request, response, each | 4 MiB |":     maxOutputBytes == 4*mib && maxRequestBytes == 4*mib && maxResponseBytes == 4*mib,
-		"| host functions in a call | 1000 |":                    maxHostCalls == 1000,
+		"| input, output, request, response, each | 4 MiB |":     limits.OutputBytes == 4*mib && limits.HostCallBytes == 4*mib,
+		"| host functions in a call | 1000 |":                    limits.HostCalls == 1000,
+		"| time of a call, host functions included | 30 s |":     limits.Timeout == 30*time.Second,
 	} {
-		require.Contains(t, limits, row)
+		require.Contains(t, table, row)
 		require.True(t, ok, "the limit is another than SPEC.md says: %s", row)
 	}
 	require.Contains(t, string(text), "`"+factName.String()+"`")

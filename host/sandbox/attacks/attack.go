@@ -81,6 +81,8 @@ func expectation(a wasmtest.Attack) []string {
 		return []string{"Module InvalidManifest"}
 	case wasmtest.ByTimeout:
 		return []string{"node " + abi.ReasonTimeout}
+	case wasmtest.ByHostCalls:
+		return []string{"node " + abi.ReasonHostCallsExceeded}
 	case wasmtest.ByMemory:
 		return []string{"node " + abi.ReasonMemoryExceeded}
 	case wasmtest.ByCrash:

@@ -51,6 +51,23 @@ func Asks(function string, times int) []byte {
 	return b.Provisioner(Repeat(times, Call(offset), Call(ask), Set(0)), Get(0), Get(0), Call(length), Call(set), I32Const(0))
 }
 
+// AsksAndTraps is Asks, and then a trap.
+func AsksAndTraps(function string, times int) []byte {
+	b := New()
+	offset := b.Import(Env, "input_offset", none(), i64())
+	ask := b.Import(User, function, i64(), i64())
+	return b.Provisioner(Repeat(times, Call(offset), Call(ask), Drop()), Unreachable())
+}
+
+// Computes is a module that counts down from n, asks a host function once, and returns.
+func Computes(n int64, function string) []byte {
+	b := New()
+	offset := b.Import(Env, "input_offset", none(), i64())
+	ask := b.Import(User, function, i64(), i64())
+	count := Join(Get(1), I64Const(1), []byte{0x7d}, Set(1), Get(1), I64Const(0), []byte{0x52, 0x0d, 0}) // -, !=, br_if
+	return b.Provisioner(I64Const(n), Set(1), []byte{0x03, 0x40}, count, []byte{0x0b}, Call(offset), Call(ask), Drop(), I32Const(0))
+}
+
 // Counts is a module whose provision returns how often its instance has been called.
 func Counts() []byte {
 	b := New()

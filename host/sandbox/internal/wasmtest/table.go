@@ -24,6 +24,9 @@ const (
 	ByMemory Containment = "memory"
 	// ByCrash: the worker dies of its own limits, and the module is quarantined for it.
 	ByCrash Containment = "quarantine"
+	// ByHostCalls: the guest is told that it has used up its host functions, and its call is
+	// ended when it goes on.
+	ByHostCalls Containment = "host calls"
 	// ByTrap: the guest traps or exits, which harms its own call.
 	ByTrap Containment = "trap"
 	// ByOutput: the output is over its limit.

@@ -110,7 +110,11 @@ func floods() []Attack {
 		})
 	}
 	asking := func(name, function, request string, times int) Attack {
-		return code("calls-"+dashed(function), name, ByValue, func(b *Builder) []byte {
+		by := ByValue
+		if times > 1_000 {
+			by = ByHostCalls
+		}
+		return code("calls-"+dashed(function), name, by, func(b *Builder) []byte {
 			alloc, store := b.importText()
 			ask := b.Import(User, function, i64(), i64())
 			return Join(text(alloc, store, request), Repeat(times, Get(0), Call(ask), Drop()), I32Const(0))
@@ -130,7 +134,7 @@ func floods() []Attack {
 			return Join(I32Const(0), I32Const(16), StoreI32(), I32Const(4), I32Const(65_536), StoreI32(),
 				Loop(I32Const(2), I32Const(0), I32Const(1), I32Const(8), Call(write), Drop()), I32Const(0))
 		}),
-		code("calls-loop", "host calls without end", ByTimeout, func(b *Builder) []byte {
+		code("calls-loop", "host calls without end", ByHostCalls, func(b *Builder) []byte {
 			alloc, store := b.importText()
 			ask := b.Import(User, "event", i64(), i64())
 			return Join(text(alloc, store, "{}"), Loop(Get(0), Call(ask), Drop()), I32Const(0))

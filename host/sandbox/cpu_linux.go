@@ -1,0 +1,22 @@
+package sandbox
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// processClock is the bits of a clock's number that mean the processor time of a whole
+// process, whose number is the inverted rest: clock_getcpuclockid(3) of every libc.
+const processClock = 2
+
+// cpuTime returns for how long a process has computed on all of its threads, those that
+// have ended included. It costs a microsecond and needs no right.
+func cpuTime(pid int) (time.Duration, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|processClock), &now); err != nil {
+		return 0, fmt.Errorf("read the processor time of a worker: %w", err)
+	}
+	return time.Duration(now.Nano()), nil
+}
