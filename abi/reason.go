@@ -118,7 +118,7 @@ func HostReasons() []ReasonText {
 		{ReasonApplicationUnknown, "The state of the application cannot be told yet; the kind of one of its objects may be missing."},
 		{ReasonApplicationDegraded, "The application's workloads have failed; look at their events."},
 		{ReasonApplicationStuck, "The application has not become ready in time; look at its workloads."},
-		{ReasonApplicationFailed, "Helm could not install or upgrade the application; it will be tried again."},
+		{ReasonApplicationFailed, "Helm could not install, upgrade or remove the application; it will be tried again."},
 		{ReasonApplicationLocked, "Another process holds the release; it will be taken over once that has timed out."},
 		{ReasonApplicationDeleting, "The application is being removed."},
 		{ReasonApplicationOwned, "A release of that name exists and belongs to somebody else; choose another name or remove it."},

@@ -208,11 +208,11 @@ func (r *request) record(ctx context.Context, rel *release.Release, action *begu
 	owned, kept := split(objects)
 	e := r.entry.withObjects(combine(r.entry.Objects, owned))
 	e.Retained = merge(e.Retained, append(kept, hookLeftovers(rel.Hooks)...))
-	e.Action = action
+	e.Secrets, e.Action = mergePlaces(e.Secrets, r.rendered.places), action
 	if err := r.put(ctx, e); err != nil {
 		return err
 	}
-	r.entry.Retained = e.Retained
+	r.entry.Retained, r.entry.Secrets = e.Retained, e.Secrets
 	return nil
 }
 

@@ -44,8 +44,11 @@ func (a *attempt) begin(ctx context.Context, next step) error {
 		}
 		return provisioner.Retry(abi.ReasonSecretMissing, "preparing the values").WithCause(err)
 	}
+	before := a.entry()
+	// What is replaced may be quoted as well, and what an uninstall runs into is all of it.
+	rendered.secrets = append(rendered.secrets, a.last.secrets(before.Secrets)...)
 	r := &request{
-		driver: a.driver, at: a.at, key: a.key, want: a.want, step: next, rendered: rendered, entry: a.entry(),
+		driver: a.driver, at: a.at, key: a.key, want: a.want, step: next, rendered: rendered, entry: before,
 		repo: a.app.Repo, chart: a.app.Chart, version: a.app.Version, createNamespace: a.app.CreateNamespace,
 	}
 	a.driver.runner.start(&job{
@@ -83,7 +86,7 @@ func (a *attempt) entry() entry {
 	}
 	if a.recorded != nil {
 		e.Objects, e.Omitted, e.Retained = a.recorded.Objects, a.recorded.Omitted, a.recorded.Retained
-		e.Action = a.recorded.Action
+		e.Secrets, e.Action = a.recorded.Secrets, a.recorded.Action
 	}
 	return e
 }

@@ -34,6 +34,9 @@ type entry struct {
 	Omitted int `json:"omitted,omitempty"`
 	// Retained is what a removal leaves on purpose.
 	Retained []string `json:"retained,omitempty"`
+	// Secrets are the JSON pointers of the values that hold secrets, of this revision and of
+	// earlier ones: what the release has there is kept out of logs.
+	Secrets []string `json:"secrets,omitempty"`
 	// Action is the last action that was begun and not seen to succeed, or nil.
 	Action *begun `json:"action,omitempty"`
 }
@@ -100,7 +103,7 @@ func (e entry) withObjects(objects []object) entry {
 
 // clone returns a copy that shares nothing with the entry.
 func (e entry) clone() entry {
-	e.Objects, e.Retained = slices.Clone(e.Objects), slices.Clone(e.Retained)
+	e.Objects, e.Retained, e.Secrets = slices.Clone(e.Objects), slices.Clone(e.Retained), slices.Clone(e.Secrets)
 	if e.Action != nil {
 		action := *e.Action
 		e.Action = &action

@@ -108,6 +108,15 @@ func (r *removal) overdue() bool {
 // digest keeps failures of the removal apart from those of installing.
 func (r *removal) digest() string { return r.entry.id().Hash() + "/remove" }
 
+// hide takes the secrets of the release out of a text that is going to be logged. Whoever
+// refuses a hook or a deletion may quote the object.
+func (r *removal) hide(text string) string {
+	if r.last == nil && len(r.entry.Secrets) > 0 {
+		return "the text is withheld: the values of the release are gone, which would tell what is secret in it"
+	}
+	return hiding(r.last.secrets(r.entry.Secrets))(text)
+}
+
 // drop forgets the application, here and in the inventory.
 func (r *removal) drop(ctx context.Context) error {
 	if err := r.driver.inventory.drop(ctx, r.entry.Owner.UID, r.entry.key()); err != nil {
@@ -169,7 +178,7 @@ func (r *removal) drain(ctx context.Context) error {
 	}
 	left, err := r.at.survivors(ctx, objects, r.key)
 	if err != nil {
-		return readError(err, "verifying that everything is gone")
+		return readError(veil(err, r.hide), "verifying that everything is gone")
 	}
 	if len(left) > 0 {
 		return r.wait(ctx, left)
@@ -213,7 +222,7 @@ func (r *removal) rerecord(ctx context.Context) error {
 // wait deletes what nobody deletes, and reports what is left.
 func (r *removal) wait(ctx context.Context, left []survivor) error {
 	if err := r.at.deleteAll(ctx, left, foreground); err != nil {
-		return readError(err, "deleting what the uninstall left")
+		return readError(veil(err, r.hide), "deleting what the uninstall left")
 	}
 	names := make([]string, 0, len(left))
 	for _, s := range left {
@@ -244,11 +253,12 @@ func (r *removal) start(o uninstallOptions, then func(context.Context) error) {
 		},
 		judge: func(err error) (verdict, string) {
 			v := classify(err, stageApplying)
-			if v.final == abi.Terminal {
-				// Nothing about a removal is decided by the spec.
-				v.final = abi.UserActionRequired
+			if v.disposition == abi.Terminal {
+				// Nothing about a removal is decided by the spec, so no values are to be corrected.
+				v.disposition, v.reason = abi.UserActionRequired, abi.ReasonApplicationFailed
 			}
-			return v, clip(strings.TrimSpace(err.Error()))
+			v.final = abi.UserActionRequired
+			return v, clip(strings.TrimSpace(r.hide(err.Error())))
 		},
 	}, r.seen)
 }

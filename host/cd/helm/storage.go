@@ -25,12 +25,13 @@ var errUnreadable = errors.New("a record of the release cannot be read")
 
 // revision is the last record of a release, as far as it decides anything.
 type revision struct {
-	number      int
-	status      common.Status
-	labels      map[string]string
-	updated     time.Time
-	description string
-	manifest    string
+	number   int
+	status   common.Status
+	labels   map[string]string
+	updated  time.Time
+	manifest string
+	// values are those of every revision that there still is.
+	values []map[string]any
 	// outdated says that an older revision still counts as deployed as well.
 	outdated bool
 }
@@ -69,7 +70,22 @@ func (c *cluster) last(ctx context.Context, namespace, name string) (*revision, 
 	}
 	last := summarise(newest(releases))
 	last.outdated = len(outdated(releases)) > 0
+	for _, rel := range releases {
+		last.values = append(last.values, rel.Config)
+	}
 	return last, nil
+}
+
+// secrets are the texts that the revisions have at the places, which may be nil.
+func (r *revision) secrets(at []string) []string {
+	if r == nil {
+		return nil
+	}
+	var texts []string
+	for _, values := range r.values {
+		texts = append(texts, textsAt(values, at)...)
+	}
+	return texts
 }
 
 // outdated are the revisions that count as deployed although a newer one is. An upgrade
@@ -117,7 +133,7 @@ func newest(releases []*release.Release) *release.Release {
 func summarise(rel *release.Release) *revision {
 	return &revision{
 		number: rel.Version, status: rel.Info.Status, labels: rel.Labels, updated: rel.Info.LastDeployed,
-		description: rel.Info.Description, manifest: rel.Manifest,
+		manifest: rel.Manifest,
 	}
 }
 

@@ -1,14 +1,11 @@
 package helm
 
 import (
-	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/strvals"
@@ -25,9 +22,13 @@ var handlePattern = regexp.MustCompile(`caisson-secret:[0-9a-f]{32}:`)
 // of an action to its end, and goes nowhere but into Helm.
 type rendering struct {
 	values map[string]any
-	// hide replaces the secrets in a text that is going to be logged.
-	hide func(text string) string
+	// secrets are the texts in the values that came from Secrets, and places where they are.
+	secrets []string
+	places  []string
 }
+
+// hide replaces the secrets in a text that is going to be logged.
+func (r rendering) hide(text string) string { return hiding(r.secrets)(text) }
 
 // render copies the values, replaces the secret handles, and applies the parameters.
 // The copy is needed because Helm writes into what it is given.
@@ -50,7 +51,7 @@ func render(app *cd.Application) (rendering, error) {
 			return rendering{}, provisioner.Terminal(abi.ReasonRenderFailed, "parameter "+p.Name+" is not valid")
 		}
 	}
-	return rendering{values: values, hide: e.hide()}, nil
+	return rendering{values: values, secrets: e.secrets, places: places(values, e.secrets)}, nil
 }
 
 // setValue writes a value so that it sets one parameter and no more: --set would read
@@ -137,35 +138,4 @@ func (e *expander) text(text string) (string, error) {
 		}
 	}
 	return expanded, nil
-}
-
-// shortestHidden is the length from which a secret is hidden in texts. Hiding shorter
-// ones would riddle every message without protecting anything.
-const shortestHidden = 3
-
-// shortestLine is the length from which one line of a longer secret is hidden as well: a
-// parser that stumbles over a key or a certificate quotes the line.
-const shortestLine = 16
-
-// hide returns a function that replaces the secrets, as they are and as messages quote
-// them. The longest come first: one may begin with another.
-func (e *expander) hide() func(string) string {
-	var forms []string
-	for _, secret := range e.secrets {
-		if len(secret) < shortestHidden {
-			continue
-		}
-		forms = append(forms, secret, base64.StdEncoding.EncodeToString([]byte(secret)), strings.Trim(strconv.Quote(secret), `"`))
-		for line := range strings.Lines(secret) {
-			if line = strings.TrimSpace(line); len(line) >= shortestLine {
-				forms = append(forms, line)
-			}
-		}
-	}
-	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	var pairs []string
-	for _, form := range slices.Compact(forms) {
-		pairs = append(pairs, form, "[secret]")
-	}
-	return strings.NewReplacer(pairs...).Replace
 }
