@@ -126,7 +126,7 @@ func (l *timeline) told() []string {
 
 // compare checks the life so far against testdata/life/NAME.trace. There a line is an
 // expression for one entry, a line that ends in "?" may be missing because it depends on
-// how quick things are, and the lines of a block that begin with "|" come in any order,
+// how quick things are, one that ends in "..." may also come more than once, and the lines of a block that begin with "|" come in any order,
 // because their nodes are concurrent; one node's own are in order.
 func (l *timeline) compare(t *testing.T, name string) {
 	t.Helper()
@@ -159,6 +159,7 @@ type expected struct {
 	node     string
 	pattern  *regexp.Regexp
 	optional bool
+	repeated bool // so optional too
 }
 
 // parseTrace reads a golden trace as blocks whose lines are in any order.
@@ -173,8 +174,9 @@ func parseTrace(golden string) ([][]expected, error) {
 		}
 		free := strings.HasPrefix(line, "| ")
 		line = strings.TrimPrefix(line, "| ")
-		e := expected{optional: strings.HasSuffix(line, "?")}
-		line = strings.TrimSuffix(line, "?")
+		e := expected{repeated: strings.HasSuffix(line, "...")}
+		e.optional = e.repeated || strings.HasSuffix(line, "?")
+		line = strings.TrimSuffix(strings.TrimSuffix(line, "..."), "?")
 		e.node, _, _ = strings.Cut(line, " ")
 		pattern, err := regexp.Compile("^(?:" + line + ")$")
 		if err != nil {
@@ -227,6 +229,9 @@ func take(block []expected, entry string) ([]expected, bool) {
 		if !e.pattern.MatchString(entry) {
 			continue
 		}
+		if e.repeated {
+			return block, true
+		}
 		earlier := slices.DeleteFunc(slices.Clone(block[:i]), func(o expected) bool { return o.node == e.node })
 		for _, o := range block[:i] {
 			if o.node == e.node && !o.optional {
@@ -255,6 +260,7 @@ a Yield y?
 | b Yield x?
 | b OK
 | c (Yield|Retry) x
+| (e|f) Retry z...
 -- something is done
 
 | d OK
@@ -272,6 +278,8 @@ a Yield y?
 		"too early":      {reason: "blocks are in order", told: "b OK,a Yield x", err: `entry 1 is "b OK"`},
 		"ends early":     {reason: "the end must come too", told: "a Yield x,b OK,c Yield x,-- something is done", err: `did not come`},
 		"goes on":        {reason: "nothing comes after the end", told: "a Yield x,b OK,c Yield x,-- something is done,d OK,d Retry x", err: "after everything"},
+		"repeated":       {reason: "lines with dots may come again", told: "a Yield x,e Retry z,b OK,f Retry z,c Retry x,e Retry z,-- something is done,d OK"},
+		"not repeated":   {reason: "others may not", told: "a Yield x,b OK,b OK", err: `entry 3 is "b OK"`},
 		"nothing at all": {reason: "an empty life is not the one", told: "", err: "did not come"},
 	}
 	for name, c := range cases {
