@@ -65,6 +65,10 @@ func classify(err error, at stage) verdict {
 		return blocked(abi.ReasonApplicationFailed)
 	case apierrors.IsRequestEntityTooLargeError(err), apierrors.IsInvalid(err) && mentions(err, "Too long"):
 		return hopeless(abi.ReasonReleaseTooLarge)
+	case mentions(err, "failed to create typed patch object"):
+		// An apply of a field that the kind does not have, or of the wrong type. The API server
+		// answers with a 500 and no reason, as if it might go away.
+		return hopeless(abi.ReasonRenderFailed)
 	case isNoMatch(err):
 		return verdict{disposition: abi.Yield, reason: abi.ReasonRenderFailed, final: abi.Terminal, stale: true}
 	}

@@ -47,6 +47,7 @@ func TestClassify(t *testing.T) {
 		"Quota":               {"a quota is a Forbidden too", apierrors.NewForbidden(deployments, "d", errors.New("exceeded quota")), stageApplying, abi.UserActionRequired, abi.ReasonForbidden, abi.UserActionRequired},
 		"Unauthorized":        {"the credential is no good", apierrors.NewUnauthorized("no"), stageApplying, abi.UserActionRequired, abi.ReasonForbidden, abi.UserActionRequired},
 		"Invalid":             {"the chart makes something invalid", errInvalid("field is immutable"), stageApplying, abi.Terminal, abi.ReasonRenderFailed, abi.Terminal},
+		"UnknownField":        {"an apply that the API server cannot make sense of is a 500", apierrors.NewInternalError(errors.New("failed to create typed patch object (a/b; /v1, Kind=ConfigMap): .dada: field not declared in schema")), stageApplying, abi.Terminal, abi.ReasonRenderFailed, abi.Terminal},
 		"BadRequest":          {"strict field validation", apierrors.NewBadRequest("unknown field"), stageApplying, abi.Terminal, abi.ReasonRenderFailed, abi.Terminal},
 		"TooLong":             {"B56", errInvalid("Too long: may not be more than 1048576 bytes"), stageRendering, abi.Terminal, abi.ReasonReleaseTooLarge, abi.Terminal},
 		"TooLarge":            {"413", apierrors.NewRequestEntityTooLargeError("limit is 3145728"), stageRendering, abi.Terminal, abi.ReasonReleaseTooLarge, abi.Terminal},

@@ -351,6 +351,34 @@ func TestImmutableField(t *testing.T) {
 	cdtest.Ready(t, b.ensure(t, app))
 }
 
+// TestFieldsAreCheckedByTheServer: what a chart misspells is refused, by each request that
+// writes, on an install and on an upgrade.
+func TestFieldsAreCheckedByTheServer(t *testing.T) {
+	b := newBench(t)
+	publish := func(version, field string) {
+		c := cdtest.DemoChart(version)
+		c.Name = "misspelt"
+		c.Files["templates/misspelt.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: misspelt}\n" + field + ": {ip: \"1\"}\n"
+		b.Repository.Publish(t, c)
+	}
+	publish("1.0.0", "dada")
+	publish("2.0.0", "data")
+	publish("3.0.0", "dada")
+	app := b.tenant.Application()
+	app.Chart = "misspelt"
+	for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
+		app.Version = version
+		outcome := cdtest.Settle(t, b.ensure(t, app))
+		if version == "2.0.0" {
+			require.Equal(t, abi.OK, outcome.Class, "%+v", outcome)
+			continue
+		}
+		require.Equal(t, abi.Terminal, outcome.Class, "%+v", outcome)
+		require.Equal(t, abi.ReasonRenderFailed, outcome.Headline.Reason)
+		require.Contains(t, outcome.Headline.Why, "dada", "names the field")
+	}
+}
+
 func TestUpgradeThatDropsObjects(t *testing.T) {
 	b := newBench(t)
 	app := b.tenant.Application()
