@@ -3,6 +3,7 @@ package host_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,7 +99,13 @@ func (r *rig) create(t *testing.T, object client.Object) {
 			}
 			<-tick(ctx)
 		}
-		t.Errorf("%s does not go", object.GetName())
+		said := ""
+		if stack, ok := object.(*v1alpha1.Stack); ok {
+			for _, n := range stack.Status.Nodes {
+				said += fmt.Sprintf("; %s is %s %s: %s", n.Path, n.Disposition, n.Reason, n.Message)
+			}
+		}
+		t.Errorf("%s does not go%s", object.GetName(), said)
 	})
 }
 

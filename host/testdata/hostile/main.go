@@ -92,6 +92,8 @@ func provision() int32 {
 		for begin := time.Now(); time.Since(begin) < lingers; {
 			kept = kept[:0]
 		}
+	case told("hurry"):
+		return answer(1, `{"reason":"told_to","retryAfterSeconds":1}`)
 	case told("trap"):
 		panic("told to")
 	case told("seven"):
