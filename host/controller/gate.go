@@ -87,12 +87,18 @@ func (g *gate) still() time.Duration {
 	return time.Since(g.moved)
 }
 
-// enter takes what a call needs besides a worker; leave gives it back.
-func (c *countedRuntime) enter(ctx context.Context) (leave func(), err error) {
-	gates := []*gate{c.entry.gate}
-	if c.entry.hung.Load() {
+// enter takes what a call of an export needs besides a worker; leave gives it back.
+func (c *countedRuntime) enter(ctx context.Context, export string) (leave func(), err error) {
+	// The narrowest comes first: whoever waits for it takes nothing from the others.
+	var gates []*gate
+	again := c.entry.hangs.of(ctx, export)
+	if again {
+		gates = append(gates, c.modules.again)
+	}
+	if again || c.entry.hung.Load() {
 		gates = append(gates, c.modules.slow)
 	}
+	gates = append(gates, c.entry.gate)
 	for i, g := range gates {
 		if g.enter(ctx) {
 			continue

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/capability"
@@ -155,6 +156,39 @@ func TestHangingModuleLeavesTheOthersTheirWorkers(t *testing.T) {
 	require.NoError(t, call("well"))
 	close(hangs.release)
 	held.Wait()
+}
+
+// TestHangingOwnersLeaveRoom: owners for which a module hung before share half of what it
+// may hold up, so that it can be called for the others, and in the other export.
+func TestHangingOwnersLeaveRoom(t *testing.T) {
+	m := newModules(t, time.Now)
+	hangs := newStuck()
+	m.Put("hangs", Loaded{Digest: "sha256:hangs", Manifest: newManifest("1.0.0"), Runtime: hangs})
+	call := func(owner types.UID, export string) error {
+		_, _, err := granted(t, m, "hangs").Runtime.Call(calledBy(t.Context(), owner), "team", export, nil, nil)
+		return err
+	}
+	close(hangs.release)
+	for _, owner := range []types.UID{"a", "b", "c"} {
+		require.ErrorIs(t, call(owner, abi.ExportProvision), hangingFault{})
+	}
+	hangs.release = make(chan struct{})
+	var held sync.WaitGroup
+	held.Go(func() { require.ErrorIs(t, call("a", abi.ExportProvision), hangingFault{}) })
+	require.Eventually(t, func() bool { return hangs.under.Load() == 1 }, time.Minute, time.Millisecond)
+	o := provisioner.OutcomeOf(call("b", abi.ExportProvision))
+	require.Equal(t, abi.ReasonModuleBusy, o.Headline.Reason, "the half is taken")
+
+	held.Go(func() { require.ErrorIs(t, call("c", abi.ExportDeprovision), hangingFault{}) })
+	require.Eventually(t, func() bool { return hangs.under.Load() == 2 }, time.Minute, time.Millisecond, "another export is another matter")
+	close(hangs.release)
+	held.Wait()
+
+	quick := m.entry("hangs")
+	quick.hangs.note(calledBy(t.Context(), "a"), abi.ExportProvision, false)
+	require.False(t, quick.hangs.of(calledBy(t.Context(), "a"), abi.ExportProvision), "a call that ends is forgiven")
+	require.True(t, quick.hangs.of(calledBy(t.Context(), "b"), abi.ExportProvision))
+	require.False(t, quick.hangs.of(t.Context(), abi.ExportProvision), "nobody in particular")
 }
 
 // callAndRelease makes one call that hangs and comes to its end.

@@ -52,6 +52,9 @@ type Modules struct {
 	// slow is the gate that the modules share whose last call ran into its deadline:
 	// several that hang must not hold up more than one does.
 	slow *gate
+	// again is the gate of those whose own last call did so: half as wide as slow, so that
+	// there is room for calls of which nothing is known yet, a deprovision among them.
+	again *gate
 
 	mu     sync.RWMutex
 	loaded map[string]*loadedEntry
@@ -74,7 +77,8 @@ type loadedEntry struct {
 	breaker *breaker
 	gate    *gate
 	// hung says that the last call ran into its deadline.
-	hung atomic.Bool
+	hung  atomic.Bool
+	hangs hangs
 }
 
 // NewModules returns an empty registry that reads Module objects from a cache. workers is
@@ -83,7 +87,7 @@ func NewModules(reader client.Reader, metrics *Metrics, clock func() time.Time, 
 	width := max(1, min(workers/2, gateWidth))
 	return &Modules{
 		reader: reader, metrics: metrics, clock: clock, loaded: map[string]*loadedEntry{},
-		width: width, slow: newGate(width, gatePatience),
+		width: width, slow: newGate(width, gatePatience), again: newGate(width/2, gatePatience),
 	}
 }
 
@@ -267,7 +271,7 @@ type countedRuntime struct {
 func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input []byte,
 	host func(ctx context.Context, name string, request []byte) []byte,
 ) (int32, []byte, error) {
-	leave, err := c.enter(ctx)
+	leave, err := c.enter(ctx, export)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -276,6 +280,7 @@ func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input 
 	code, output, err := c.entry.Runtime.Call(ctx, tenant, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))
 	c.entry.hung.Store(timedOut(err))
+	c.entry.hangs.note(ctx, export, timedOut(err))
 	if c.entry.breaker.observe(err, c.modules.clock()) {
 		c.modules.faultChanged(c.name)
 	}

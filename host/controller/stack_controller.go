@@ -107,6 +107,7 @@ func (r *StackReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	ctx = calledBy(ctx, stack.UID)
 	if r.Wakes.Behind(req.NamespacedName, stack.ResourceVersion, r.now()) {
 		return ctrl.Result{RequeueAfter: cacheLag}, nil
 	}
