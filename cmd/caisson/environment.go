@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/caisson-dev/caisson/host/registry"
+	"github.com/caisson-dev/caisson/host/sandbox"
 )
 
 // environment is everything that commands take from outside, so that tests can run
@@ -21,6 +22,9 @@ type environment struct {
 	goCommand string
 	// describe runs a module's describe export and returns what it wrote.
 	describe func(ctx context.Context, wasm []byte) ([]byte, error)
+	// layers returns how a worker of this machine is confined; it is this program again if
+	// none is named.
+	layers func(worker string) ([]sandbox.Layer, error)
 	// credentials log in to registries.
 	credentials registry.Credentials
 	// connect returns a client for a cluster, and the namespace to use.
@@ -34,6 +38,7 @@ func systemEnvironment() *environment {
 		errOut:      os.Stderr,
 		goCommand:   "go",
 		describe:    describeInSandbox,
+		layers:      layersOf,
 		credentials: registry.LocalCredentials(),
 		connect:     connect,
 	}

@@ -42,7 +42,7 @@ doing, and it runs clusters on this machine to try things on.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return failure("see '"+cmd.CommandPath()+" --help'", "%w", err)
 	})
-	root.AddCommand(newModuleCommand(e), newStackCommand(e), newDevCommand(e))
+	root.AddCommand(newModuleCommand(e), newStackCommand(e), newDevCommand(e), newDoctorCommand(e))
 	return root
 }
 
