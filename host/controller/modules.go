@@ -227,7 +227,11 @@ func notReady(object *v1alpha1.Module) error {
 		return provisioner.Yield(abi.ReasonModuleNotReady, "module "+object.Name+" is being loaded").WithRetryAfter(loadPoll)
 	}
 	if c.Reason == v1alpha1.ModuleReasonRegistryUnavailable {
-		return provisioner.Retry(abi.ReasonModuleNotReady, "module "+object.Name+": "+c.Reason)
+		err := provisioner.Retry(abi.ReasonModuleNotReady, "module "+object.Name+": "+c.Reason)
+		if object.Status.Digest == "" {
+			return err.WithCause(module.ErrNeverLoaded)
+		}
+		return err
 	}
 	return provisioner.UserActionRequired(abi.ReasonModuleNotReady, "module "+object.Name+": "+c.Reason)
 }

@@ -95,18 +95,23 @@ func TestModulesModule(t *testing.T) {
 		unloaded    bool
 		disposition abi.Disposition
 		code        string
+		never       bool
 	}{
-		"allowed":               {reason: "the namespace is on the list"},
-		"everywhere":            {reason: "an asterisk stands for all", namespace: "other", edit: func(m *v1alpha1.Module) { m.Spec.AllowedNamespaces = []string{"*"} }},
-		"nowhere":               {reason: "empty means none, not all", edit: func(m *v1alpha1.Module) { m.Spec.AllowedNamespaces = nil }, disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
-		"elsewhere":             {reason: "another namespace", namespace: "other", disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
-		"pattern":               {reason: "near miss: names are not patterns", namespace: "team-a", edit: func(m *v1alpha1.Module) { m.Spec.AllowedNamespaces = []string{"team*"} }, disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
-		"unknown":               {reason: "somebody must create it", module: "calico", disposition: abi.UserActionRequired, code: abi.ReasonModuleNotFound},
-		"new":                   {reason: "it is being loaded", unloaded: true, disposition: abi.Yield, code: abi.ReasonModuleNotReady},
-		"restarted":             {reason: "loaded before, so it will be again", unloaded: true, edit: condition(metav1.ConditionTrue, v1alpha1.ModuleReasonLoaded, 1), disposition: abi.Yield, code: abi.ReasonModuleNotReady},
-		"bad":                   {reason: "somebody must publish another", unloaded: true, edit: condition(metav1.ConditionFalse, v1alpha1.ModuleReasonLoadFailed, 1), disposition: abi.UserActionRequired, code: abi.ReasonModuleNotReady},
-		"bad, edited since":     {reason: "the failure is of another spec", unloaded: true, edit: condition(metav1.ConditionFalse, v1alpha1.ModuleReasonLoadFailed, 0), disposition: abi.Yield, code: abi.ReasonModuleNotReady},
-		"registry is down":      {reason: "that passes by itself", unloaded: true, edit: condition(metav1.ConditionFalse, v1alpha1.ModuleReasonRegistryUnavailable, 1), disposition: abi.Retry, code: abi.ReasonModuleNotReady},
+		"allowed":           {reason: "the namespace is on the list"},
+		"everywhere":        {reason: "an asterisk stands for all", namespace: "other", edit: func(m *v1alpha1.Module) { m.Spec.AllowedNamespaces = []string{"*"} }},
+		"nowhere":           {reason: "empty means none, not all", edit: func(m *v1alpha1.Module) { m.Spec.AllowedNamespaces = nil }, disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
+		"elsewhere":         {reason: "another namespace", namespace: "other", disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
+		"pattern":           {reason: "near miss: names are not patterns", namespace: "team-a", edit: func(m *v1alpha1.Module) { m.Spec.AllowedNamespaces = []string{"team*"} }, disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
+		"unknown":           {reason: "somebody must create it", module: "calico", disposition: abi.UserActionRequired, code: abi.ReasonModuleNotFound},
+		"new":               {reason: "it is being loaded", unloaded: true, disposition: abi.Yield, code: abi.ReasonModuleNotReady},
+		"restarted":         {reason: "loaded before, so it will be again", unloaded: true, edit: condition(metav1.ConditionTrue, v1alpha1.ModuleReasonLoaded, 1), disposition: abi.Yield, code: abi.ReasonModuleNotReady},
+		"bad":               {reason: "somebody must publish another", unloaded: true, edit: condition(metav1.ConditionFalse, v1alpha1.ModuleReasonLoadFailed, 1), disposition: abi.UserActionRequired, code: abi.ReasonModuleNotReady},
+		"bad, edited since": {reason: "the failure is of another spec", unloaded: true, edit: condition(metav1.ConditionFalse, v1alpha1.ModuleReasonLoadFailed, 0), disposition: abi.Yield, code: abi.ReasonModuleNotReady},
+		"registry is down":  {reason: "that passes by itself", unloaded: true, edit: condition(metav1.ConditionFalse, v1alpha1.ModuleReasonRegistryUnavailable, 1), disposition: abi.Retry, code: abi.ReasonModuleNotReady, never: true},
+		"registry went down": {reason: "near miss: it was loaded once, so it may have made something", unloaded: true, edit: func(m *v1alpha1.Module) {
+			condition(metav1.ConditionFalse, v1alpha1.ModuleReasonRegistryUnavailable, 1)(m)
+			m.Status.Digest = "sha256:1"
+		}, disposition: abi.Retry, code: abi.ReasonModuleNotReady},
 		"grant was narrowed":    {reason: "what runs must still be allowed", edit: func(m *v1alpha1.Module) { m.Spec.Grant.Capabilities = []string{"app_ensure"} }, disposition: abi.UserActionRequired, code: abi.ReasonModuleNotReady},
 		"not allowed, unloaded": {reason: "who may not use it learns nothing of its state", namespace: "other", unloaded: true, disposition: abi.UserActionRequired, code: abi.ReasonModuleNotAllowed},
 	}
@@ -131,6 +136,7 @@ func TestModulesModule(t *testing.T) {
 			o := provisioner.OutcomeOf(err)
 			require.Equal(t, c.disposition, o.Class, c.reason)
 			require.Equal(t, c.code, o.Headline.Reason, c.reason)
+			require.Equal(t, c.never, errors.Is(err, module.ErrNeverLoaded), c.reason)
 		})
 	}
 }

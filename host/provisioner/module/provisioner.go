@@ -61,7 +61,7 @@ func (p *Provisioner) Provision(ctx context.Context) error {
 // that the module has left. Its result never parks.
 //
 // A module that cannot be had must not block a removal: if Instance fails with an error
-// that parks, or with module_not_found, or for longer than ten minutes with another
+// that parks, with module_not_found or with [ErrNeverLoaded], or for longer than ten minutes with another
 // reason of the module's own state, the applications that are recorded for the node are
 // removed without it. The wait is there because a module that is only being loaded may
 // have to free things that no driver knows of. A module that does not come to an end on a
@@ -159,13 +159,18 @@ func (p *Provisioner) key() memoKey {
 // called: longer than a registry's hiccup or a restart of the operator.
 const unavailableGrace = 10 * time.Minute
 
+// ErrNeverLoaded is wrapped by the error of [Options.Instance] if the module cannot be had
+// now and, as far as is known, never could. Nobody has called it, so it has made nothing
+// that a removal would have to wait for.
+var ErrNeverLoaded = errors.New("the module has never been loaded")
+
 // abandons reports whether a deprovision goes on without a module that Instance refuses.
 func (p *Provisioner) abandons(err error) bool {
 	outcome := provisioner.OutcomeOf(err)
 	if outcome.Cancelled {
 		return false
 	}
-	if outcome.Parks() {
+	if outcome.Parks() || errors.Is(err, ErrNeverLoaded) {
 		return true
 	}
 	switch outcome.Headline.Reason {

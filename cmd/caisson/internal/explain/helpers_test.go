@@ -203,6 +203,7 @@ func states() []state {
 			deleted(s)
 			s.Spec.Suspend = true
 		})},
+		{"going-without-a-module", with(stopped("cni", cni, abi.Retry, abi.ReasonModuleNotReady), func(s *v1alpha1.Stack) { deleted(s) })},
 		{"gone-with-losses", with(scene("available"), func(s *v1alpha1.Stack) {
 			deleted(s)
 			condition(s, v1alpha1.ReasonDeprovisioned, "Everything that could be reached is gone.", ago(time.Second))

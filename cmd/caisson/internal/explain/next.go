@@ -16,6 +16,7 @@ import (
 const (
 	resyncText   = "10 minutes"
 	longestRetry = "5 minutes"
+	moduleGrace  = "10 minutes" // of a removal for a module that cannot be called
 )
 
 // steps are what can be done for the whole Stack.
@@ -88,6 +89,10 @@ func (e *explainer) nextOfDeletion() []string {
 	next := []string{"A deletion never gives up: what is in the way is tried again at growing intervals, up to " + longestRetry + "."}
 	if e.view.Phase == v1alpha1.ReasonDeprovisioning {
 		next = []string{"It goes on by itself until everything is gone; then the Stack goes too."}
+	}
+	switch _, reason := splitReason(e.view.Message); reason {
+	case abi.ReasonModuleNotReady, abi.ReasonModuleFaulted:
+		next = append(next, "A module that has been called before is waited for, as it may have made what only it can remove. After "+moduleGrace+" its applications are removed without it.")
 	}
 	if e.Stack.Spec.Suspend {
 		next = append(next, "That it is suspended does not stop its deletion.")
