@@ -97,7 +97,7 @@ func (r *request) run(ctx context.Context) error {
 		}
 	}
 	config, records, _ := r.at.configuration(ctx, r.key.namespace, func(rel *release.Release) error {
-		return r.record(ctx, rel, newBegun(r.step, rel.Version, rel.Info.LastDeployed), union)
+		return r.record(ctx, rel, newBegun(r.step, rel.Version, rel.Info.LastDeployed))
 	})
 	var result any
 	switch r.step {
@@ -121,7 +121,8 @@ func (r *request) run(ctx context.Context) error {
 	if !ok {
 		return fmt.Errorf("helm answered with a %T", result)
 	}
-	return r.record(ctx, rel, nil, func(_, deployed []object) []object { return union(deployed, nil) })
+	// What the revision dropped stays listed until it has been looked for.
+	return r.record(ctx, rel, nil)
 }
 
 func (r *request) install(ctx context.Context, config *action.Configuration, loaded *chart.Chart) (any, error) {
@@ -203,17 +204,16 @@ func (r *request) settleNamespace(ctx context.Context) error {
 	return nil
 }
 
-// record writes what a revision holds into the inventory, and the action that makes it as
-// long as that has not succeeded. combine merges what was there with what the revision
-// will put there. A failed action stays recorded: if Helm could not even mark the
-// revision as failed, the lock comes off by it.
-func (r *request) record(ctx context.Context, rel *release.Release, action *begun, combine func(before, deployed []object) []object) error {
+// record adds what a revision holds to the inventory, and the action that makes it as long
+// as that has not succeeded. A failed action stays recorded: if Helm could not even mark
+// the revision as failed, the lock comes off by it.
+func (r *request) record(ctx context.Context, rel *release.Release, action *begun) error {
 	objects, err := parseManifest(rel.Manifest)
 	if err != nil {
 		return err
 	}
 	owned, kept := split(objects)
-	e := r.entry.withObjects(combine(r.entry.Objects, owned))
+	e := r.entry.withObjects(union(r.entry.Objects, owned))
 	e.Retained = merge(e.Retained, append(kept, hookLeftovers(rel.Hooks)...))
 	e.Secrets, e.Action = mergePlaces(e.Secrets, r.rendered.places), action
 	if err := r.put(ctx, e); err != nil {

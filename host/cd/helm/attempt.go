@@ -132,11 +132,15 @@ func (a *attempt) settle(ctx context.Context) error {
 	return nil
 }
 
-// confirm makes the inventory say what is deployed, and that no action is open, if it
-// does not.
+// confirm makes the inventory say what is deployed or still there, and that no action is
+// open, if it does not.
 func (a *attempt) confirm(ctx context.Context, objects []manifestObject) error {
 	owned, kept := split(objects)
-	e := a.entry().withObjects(union(owned, nil))
+	left, err := a.sweep(ctx, objects)
+	if err != nil {
+		return err
+	}
+	e := a.entry().withObjects(union(owned, left))
 	e.Retained, e.Action = merge(e.Retained, kept), nil
 	if a.recorded != nil && reflect.DeepEqual(*a.recorded, e) {
 		return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"helm.sh/helm/v4/pkg/release/common"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -393,6 +394,53 @@ func TestUpgradeThatDropsObjects(t *testing.T) {
 	e, err = b.driver.inventory.get(t.Context(), app.ID.Owner.UID, key)
 	require.NoError(t, err)
 	require.Equal(t, []object{{Version: "v1", Kind: "ConfigMap", Name: "app-settings"}}, e.Objects, "the inventory holds what is deployed")
+}
+
+// TestUpgradeThatCannotLookAtWhatItDrops: Helm passes over an object that it cannot read
+// while it upgrades, and calls that a success. It is deleted all the same, as soon as
+// somebody may look at it, unless it is to be kept.
+func TestUpgradeThatCannotLookAtWhatItDrops(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason string
+		kept   bool
+	}{
+		"Dropped": {reason: "it is nobody's"},
+		"Kept":    {reason: "somebody wants it to stay", kept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			w := &weather{}
+			app := b.tenant.Application()
+			app.Values = map[string]any{"workload": true}
+			cdtest.Ready(t, b.ensure(t, app))
+			workload := &appsv1.Deployment{}
+			key := client.ObjectKey{Namespace: app.Namespace, Name: "app-workload"}
+			require.NoError(t, b.Admin.Get(t.Context(), key, workload))
+			if c.kept {
+				workload.Annotations["helm.sh/resource-policy"] = "keep"
+				require.NoError(t, b.Admin.Update(t.Context(), workload))
+			}
+			w.set(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/deployments/app-workload") {
+					return serverError(http.StatusInternalServerError, r), nil
+				}
+				return nil, nil
+			})
+			app.Values = map[string]any{"workload": false}
+			ensure := func() error { return b.driver.Ensure(t.Context(), b.under(w), app) }
+			outcome := cdtest.UntilReason(t, ensure, abi.ReasonRemoteUnreachable)
+			require.Equal(t, abi.Retry, outcome.Class, "it may be there: %+v", outcome)
+			w.set(nil)
+			cdtest.Ready(t, ensure)
+			require.NoError(t, ensure())
+			e, err := b.driver.inventory.get(t.Context(), app.ID.Owner.UID, entryKey(scope.HomeID, app.ID.Path))
+			require.NoError(t, err)
+			require.Len(t, e.Objects, 1, "the inventory holds what is deployed")
+			err = b.Admin.Get(t.Context(), key, workload)
+			require.NoError(t, client.IgnoreNotFound(err))
+			require.Equal(t, c.kept, err == nil, c.reason)
+		})
+	}
 }
 
 func TestLostInventoryIsWrittenAgain(t *testing.T) {

@@ -96,6 +96,8 @@ type survivor struct {
 	namespace   string
 	terminating bool
 	finalizers  []string
+	// keep says that its annotations tell Helm to leave it.
+	keep bool
 }
 
 // String says what holds the object.
@@ -128,7 +130,7 @@ func (c *cluster) survivors(ctx context.Context, objects []object, key releaseKe
 		ours := annotations[annotationRelease] == key.name && annotations[annotationNamespace] == key.namespace
 		terminating := live.GetDeletionTimestamp() != nil
 		if ours || terminating {
-			left = append(left, survivor{object: o, uid: live.GetUID(), namespace: live.GetNamespace(), terminating: terminating, finalizers: live.GetFinalizers()})
+			left = append(left, survivor{object: o, uid: live.GetUID(), namespace: live.GetNamespace(), terminating: terminating, finalizers: live.GetFinalizers(), keep: keeps(annotations)})
 		}
 	}
 	return left, nil
