@@ -19,6 +19,7 @@ const (
 	ReasonTimeout               = "timeout"
 	ReasonCPUExceeded           = "cpu_exceeded"
 	ReasonMemoryExceeded        = "memory_exceeded"
+	ReasonTableExceeded         = "table_exceeded"
 	ReasonInputTooLarge         = "input_too_large"
 	ReasonOutputTooLarge        = "output_too_large"
 	ReasonHostCallsExceeded     = "host_calls_exceeded"
@@ -83,6 +84,7 @@ func HostReasons() []ReasonText {
 		{ReasonTimeout, "The module did not answer within its time limit and was stopped."},
 		{ReasonCPUExceeded, "The module computed for longer than its limit of processor time and was stopped."},
 		{ReasonMemoryExceeded, "The module needed more memory than its limit and was stopped."},
+		{ReasonTableExceeded, "The module needed a larger table than its limit and was stopped."},
 		{ReasonInputTooLarge, "The module was not called: its configuration, facts and state are over its input limit together."},
 		{ReasonOutputTooLarge, "The module answered with more than its output limit."},
 		{ReasonHostCallsExceeded, "The module asked the host more often than its limit and was stopped."},

@@ -55,6 +55,7 @@ func HostRemedies() []Remedy {
 		{ReasonTimeout, RevivedByModule, "An admin can raise spec.limits.timeout of the Module; a module that waits should yield instead."},
 		{ReasonCPUExceeded, RevivedByModule, "An admin can raise spec.limits.cpu of the Module; a module that computes for seconds should do so in several calls."},
 		{ReasonMemoryExceeded, RevivedByModule, "An admin can raise spec.limits.memory of the Module."},
+		{ReasonTableExceeded, RevivedByModule, "An admin can raise spec.limits.tableElements of the Module."},
 		{ReasonInputTooLarge, RevivedByModule, "Make the configuration of the node smaller, or let an admin raise spec.limits.input of the Module."},
 		{ReasonOutputTooLarge, RevivedByModule, "Publish a version of the module that answers with less, or let an admin raise spec.limits.output of the Module; facts and state have limits of their own."},
 		{ReasonHostCallsExceeded, RevivedByModule, "An admin can raise spec.limits.hostCalls of the Module; a module with much to do should yield and go on in the next call."},

@@ -164,38 +164,39 @@ func sourceError(err error) error {
 // loader compiles modules in the sandbox.
 type loader struct {
 	box    *sandbox.Sandbox
-	limits sandbox.Limits
+	policy limitPolicy
 }
 
 var _ controller.Loader = (*loader)(nil)
 
 // Load implements controller.Loader.
 func (l *loader) Load(ctx context.Context, object *v1alpha1.Module, wasm []byte) (controller.LoadedModule, error) {
-	limits := l.limits
-	if own := object.Spec.Limits; own != nil {
-		if own.Timeout != nil {
-			limits.Timeout = own.Timeout.Duration
-		}
-		if own.Memory != nil {
-			limits.MemoryBytes = own.Memory.Value()
-		}
+	t, err := l.policy.resolve(object.Spec.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("load module %s: %w", object.Name, err)
 	}
-	loaded, err := l.box.Load(ctx, wasm, limits)
+	loaded, err := l.box.Load(ctx, wasm, t.Limits)
 	if err == nil {
-		return loadedModule{loaded}, nil
+		return loadedModule{loaded, t.Concurrency}, nil
 	}
 	return nil, fmt.Errorf("load module %s: %w", object.Name, loadError(err))
 }
 
 // loadedModule tells the controller of a module's limits in words of its own.
-type loadedModule struct{ *sandbox.Module }
+type loadedModule struct {
+	*sandbox.Module
+	concurrency int
+}
 
 var _ controller.LoadedModule = loadedModule{}
 
 // Limits implements controller.LoadedModule.
 func (m loadedModule) Limits() module.Limits {
 	l := m.Module.Limits()
-	return module.Limits{Timeout: l.Timeout, OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, HostCalls: l.HostCalls}
+	return module.Limits{
+		Timeout: l.Timeout, OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, HostCalls: l.HostCalls,
+		Concurrency: m.concurrency,
+	}
 }
 
 // loadError puts what the sandbox says of a module into the words of its condition.
@@ -204,5 +205,5 @@ func loadError(err error) error {
 	if errors.As(err, &typed) {
 		return &controller.ModuleError{Reason: v1alpha1.ModuleReasonLoadFailed, Message: typed.Error(), Err: errors.Unwrap(err)}
 	}
-	return err
+	return limitsError(err)
 }

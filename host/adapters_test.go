@@ -152,7 +152,9 @@ func TestLoader(t *testing.T) {
 		Timeout: &metav1.Duration{Duration: time.Second}, Memory: &memory,
 	}}}
 	_, err = l.Load(t.Context(), limited, wasm())
-	require.Error(t, err, "limits of a module are its own: 1Ki holds no page of memory")
+	typed = moduleError(t, err)
+	require.Equal(t, v1alpha1.ModuleReasonInvalidLimits, typed.Reason, "limits of a module are its own: 1Ki holds no page of memory")
+	require.Contains(t, typed.Message, "limit MemoryBytes is 1024, it must be between 65536 and 4294967296")
 
 	require.NoError(t, box.Close())
 	_, err = l.Load(t.Context(), &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, wasm())

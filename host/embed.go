@@ -39,6 +39,9 @@ func Embed(ctx context.Context, mgr ctrl.Manager, o Options) (*Host, error) {
 	if o.Namespace == "" || o.CacheDir == "" {
 		return nil, errors.New("a host needs a namespace of its own and a cache directory")
 	}
+	if err := o.limitPolicy().check(); err != nil {
+		return nil, err
+	}
 	if o.Metrics == nil {
 		o.Metrics = metrics.Registry
 	}
@@ -67,7 +70,7 @@ func (h *Host) UseObjects() error {
 	err := controller.SetupModule(h.mgr, &controller.ModuleReconciler{
 		Client: h.mgr.GetClient(), Modules: h.trees.modules,
 		Source: &source{artifacts: h.parts.artifacts, secrets: h.parts.own},
-		Loader: &loader{box: h.parts.box, limits: h.options.Limits},
+		Loader: &loader{box: h.parts.box, policy: h.options.limitPolicy()},
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("set up the module controller: %w", err), h.parts.box.Close())

@@ -39,8 +39,14 @@ type Options struct {
 	Worker []string
 	// MaxWorkers caps the worker processes; see sandbox.Options.
 	MaxWorkers int
-	// Limits are those of modules that set none.
+	// Limits are those of modules for which nobody says otherwise.
 	Limits sandbox.Limits
+	// DefaultLimits are those of Module objects that set none, in the words of such objects.
+	DefaultLimits v1alpha1.ModuleLimits
+	// LimitCeilings are the highest limits that a Module object may set. A Module that asks
+	// for more is not loaded, and says both numbers. Where nobody asks for anything, they
+	// lower what there is.
+	LimitCeilings v1alpha1.ModuleLimits
 	// PlainHTTPHosts are registries that may be spoken to without TLS. Those on loopback
 	// always may.
 	PlainHTTPHosts []string
@@ -55,6 +61,11 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Logger gets what operators need to know; discarded if it has no sink.
 	Logger logr.Logger
+}
+
+// limitPolicy is what the options say of the limits of Module objects.
+func (o Options) limitPolicy() limitPolicy {
+	return limitPolicy{base: o.Limits, defaults: o.DefaultLimits, ceilings: o.LimitCeilings}
 }
 
 // memoSize is how many module calls are remembered: 128 nodes of 128 busy Stacks.

@@ -16,6 +16,7 @@ func (r *rig) pulseModule(t *testing.T, name, reference string) {
 	r.module(t, name, "reference: "+reference+`
 pollInterval: 1s
 allowedNamespaces: ["*"]
+limits: {tableElements: 134217728}
 grant: {capabilities: []}
 `)
 	r.awaitModule(t, name, "True/Loaded")

@@ -22,8 +22,8 @@ const (
 )
 
 // pulse is a module of some hundred bytes that does nothing. The lethal one kills its
-// worker when it is called: it asks for a table of a gigabyte, which no limit of Wasm
-// covers, and the limit of its process does.
+// worker when it is called: it asks for a table of a gigabyte, which its Module has to
+// allow and the limit of its process does not.
 func pulse(t *testing.T, version string, lethal bool) []byte {
 	t.Helper()
 	manifest := fmt.Sprintf(`{"abi":1,"name":"pulse","version":%q,"capabilities":[]}`, version)

@@ -32,8 +32,12 @@ type ModuleOptions struct {
 	// Grant is what the module may do. The zero value allows nothing, so a module that
 	// declares anything needs one.
 	Grant capability.Grant
-	// Limits are those of the options of the host where they are 0.
+	// Limits are those of the options of the host where they are 0. The ceilings of the
+	// options are for Module objects, and not for these.
 	Limits sandbox.Limits
+	// Concurrency is how many calls of the module may be under way at a time, and at most as
+	// many as there are workers. 0 means half of these.
+	Concurrency int
 }
 
 // Module is a module that leaves can be made of; see [Pass.Module]. It is safe for
@@ -69,7 +73,8 @@ func (h *Host) LoadModule(ctx context.Context, o ModuleOptions) (*Module, error)
 	if err != nil {
 		return nil, fmt.Errorf("load module %s: %w", o.Name, loadError(err))
 	}
-	manifest, err := controller.ManifestOf(loadedModule{compiled})
+	loaded := loadedModule{compiled, o.Concurrency}
+	manifest, err := controller.ManifestOf(loaded)
 	if err != nil {
 		compiled.Close()
 		return nil, fmt.Errorf("load module %s: %w", o.Name, err)
@@ -78,7 +83,7 @@ func (h *Host) LoadModule(ctx context.Context, o ModuleOptions) (*Module, error)
 		compiled.Close()
 		return nil, fmt.Errorf("load module %s: %w", o.Name, &ModuleError{Reason: v1alpha1.ModuleReasonNotGranted, Message: err.Error()})
 	}
-	h.granted.Put(o.Name, controller.Loaded{Digest: digest, Manifest: *manifest, Runtime: loadedModule{compiled}})
+	h.granted.Put(o.Name, controller.Loaded{Digest: digest, Manifest: *manifest, Runtime: loaded})
 	return &Module{instance: func(context.Context, string, provisioner.InputRecorder) (*module.Instance, error) {
 		return h.granted.Granted(o.Name, o.Grant)
 	}}, nil

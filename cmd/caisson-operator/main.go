@@ -44,6 +44,8 @@ type flags struct {
 	verbose         bool
 	insecureRemotes bool
 	worker          string
+	limits          map[string]string
+	ceilings        map[string]string
 	host            host.Options
 }
 
@@ -73,6 +75,8 @@ any access of their own.`,
 	set.StringVar(&f.host.CacheDir, "cache-dir", "", "private directory for artifacts and native code; native code out of it is run")
 	set.StringVar(&f.worker, "worker", "", "path of caisson-worker; beside this program if empty")
 	set.IntVar(&f.host.MaxWorkers, "max-workers", 0, "most worker processes at a time; two for each core if 0")
+	set.StringToStringVar(&f.limits, "module-limits", nil, "limits `name=value,...` of modules that set none, in the words of spec.limits of a Module, for instance memory=256Mi,timeout=1m")
+	set.StringToStringVar(&f.ceilings, "module-limit-ceilings", nil, "highest limits `name=value,...` that a Module may set, in the same words; one that asks for more is not loaded")
 	set.StringSliceVar(&f.host.PlainHTTPHosts, "plain-http-registry", nil, "registry host that may be spoken to without TLS; repeatable. Loopback hosts always may")
 	set.BoolVar(&f.insecureRemotes, "insecure-remotes", false, "accept kubeconfigs of remotes that skip the verification of certificates")
 	set.StringVar(&f.host.DefaultServiceAccount, "default-service-account", "", "ServiceAccount for Stacks that name none; without it they are refused")
@@ -92,6 +96,13 @@ func run(ctx context.Context, f *flags) error {
 	}
 	if f.host.CacheDir == "" {
 		return errors.New("--cache-dir is required; give a private directory, for instance an emptyDir volume")
+	}
+	var err error
+	if f.host.DefaultLimits, err = host.ParseModuleLimits(f.limits); err != nil {
+		return fmt.Errorf("--module-limits: %w", err)
+	}
+	if f.host.LimitCeilings, err = host.ParseModuleLimits(f.ceilings); err != nil {
+		return fmt.Errorf("--module-limit-ceilings: %w", err)
 	}
 	if f.lease < time.Second {
 		return fmt.Errorf("--leader-elect-lease %s is too short; give at least 1s", f.lease)

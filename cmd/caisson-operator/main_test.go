@@ -89,6 +89,8 @@ current-context: c
 		"Argument":     {reason: "a forgotten dash must not pass for nothing", args: append([]string{"leader-elect=false"}, valid...), want: `unknown command "leader-elect=false"`},
 		"UnknownFlag":  {reason: "a flag of another version", args: append([]string{"--nope"}, valid...), want: "unknown flag: --nope"},
 		"BadDuration":  {reason: "the flag is named", args: append([]string{"--resync=often"}, valid...), want: `invalid argument "often" for "--resync" flag`},
+		"BadLimit":     {reason: "a limit that is misspelled would be none", args: append([]string{"--module-limits=mem=1Gi"}, valid...), want: `--module-limits: there is no limit "mem"; there are timeout, cpu, memory, `},
+		"BadCeiling":   {reason: "nor is one without a unit that there is", args: append([]string{"--module-limit-ceilings=memory=2,timeout=long"}, valid...), want: "--module-limit-ceilings: the limit timeout=long cannot be read"},
 		"ShortLease":   {reason: "a lease must outlive a slow request", args: append([]string{"--leader-elect-lease=10ms"}, valid...), want: "--leader-elect-lease 10ms is too short"},
 	}
 	for name, tc := range cases {

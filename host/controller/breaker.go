@@ -57,6 +57,14 @@ func (b *breaker) wait(now time.Time) time.Duration {
 	return max(b.probeAt.Sub(now), 0)
 }
 
+// probe lets a call through at once, without forgetting why the module was left alone: if
+// that crashes as well, the next pause is the longer one.
+func (b *breaker) probe() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probeAt = time.Time{}
+}
+
 // open reports whether the module counts as faulted.
 func (b *breaker) open() bool {
 	b.mu.Lock()

@@ -55,6 +55,26 @@ func TestBreaker(t *testing.T) {
 	require.Zero(t, b.wait(now))
 }
 
+// TestBreakerProbe: who changed something is shown at once whether it helped, and nothing
+// is forgotten.
+func TestBreakerProbe(t *testing.T) {
+	b, now := &breaker{}, epoch()
+	b.probe()
+	for range crashLimit {
+		require.Zero(t, b.wait(now), "near miss: a module that is well is not changed by it")
+		b.observe(crash{died: true}, now)
+	}
+	require.Equal(t, probeFirst, b.wait(now))
+	b.probe()
+	require.Zero(t, b.wait(now), "one call is let through")
+	require.True(t, b.open(), "it counts as faulted until it ends well")
+	require.False(t, b.observe(crash{died: true}, now))
+	require.Equal(t, 2*probeFirst, b.wait(now), "it goes on where it was")
+	b.probe()
+	require.True(t, b.observe(nil, now))
+	require.False(t, b.open(), "it helped")
+}
+
 // TestBreakerChanges: opening and closing are reported once each.
 func TestBreakerChanges(t *testing.T) {
 	b := &breaker{}

@@ -69,6 +69,9 @@ func (g *gate) enter(ctx context.Context) bool {
 	}
 }
 
+// width is how many slots there are.
+func (g *gate) width() int { return cap(g.slots) }
+
 func (g *gate) leave() {
 	<-g.slots
 	g.move()
@@ -103,13 +106,17 @@ func (c *countedRuntime) enter(ctx context.Context, export string) (leave func()
 		if g.enter(ctx) {
 			continue
 		}
+		why := fmt.Sprintf("module %s has all of the %d calls under way that it may have, and none comes to an end", c.name, g.width())
+		if g != c.entry.gate {
+			why = fmt.Sprintf("module %s hung when it was called last, and modules that do have all of the %d calls under way that they may have together", c.name, g.width())
+		}
 		for _, entered := range gates[:i] {
 			entered.leave()
 		}
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("wait for module %s: %w", c.name, context.Cause(ctx))
 		}
-		return nil, provisioner.Yield(abi.ReasonModuleBusy, "no call of module "+c.name+" comes to an end").WithRetryAfter(jitter(busyPause))
+		return nil, provisioner.Yield(abi.ReasonModuleBusy, why).WithRetryAfter(jitter(busyPause))
 	}
 	return func() {
 		for _, g := range gates {
@@ -118,11 +125,12 @@ func (c *countedRuntime) enter(ctx context.Context, export string) (leave func()
 	}, nil
 }
 
-// timedOut reports whether a call ended at its deadline.
+// timedOut reports whether a call ended at its deadline, or at the end of the processor
+// time that is there to be used up before it.
 func timedOut(err error) bool {
 	var reasoned interface {
 		error
 		Reason() string
 	}
-	return errors.As(err, &reasoned) && reasoned.Reason() == abi.ReasonTimeout
+	return errors.As(err, &reasoned) && (reasoned.Reason() == abi.ReasonTimeout || reasoned.Reason() == abi.ReasonCPUExceeded)
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -103,6 +104,11 @@ func (s *stuck) Call(ctx context.Context, _, _ string, _ []byte, _ func(context.
 	return 0, nil, hangingFault{}
 }
 
+// computingFault is what it says of one that was killed for its processor time.
+type computingFault struct{ hangingFault }
+
+func (computingFault) Reason() string { return abi.ReasonCPUExceeded }
+
 func newStuck() *stuck {
 	return &stuck{fakeModule: loadedAs(newManifest("1.0.0")), release: make(chan struct{})}
 }
@@ -191,6 +197,43 @@ func TestHangingOwnersLeaveRoom(t *testing.T) {
 	require.False(t, quick.hangs.of(t.Context(), abi.ExportProvision), "nobody in particular")
 }
 
+// TestConcurrencyOfAModule: an admin narrows or widens what a module may have under way,
+// up to all workers there are.
+func TestConcurrencyOfAModule(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason      string
+		concurrency int
+		want        int
+	}{
+		"Unset": {reason: "half of the four workers", want: 2},
+		"One":   {reason: "a module that shall be called once at a time", concurrency: 1, want: 1},
+		"All":   {reason: "a module that is worth it", concurrency: 4, want: 4},
+		"More":  {reason: "there are no more workers", concurrency: 100, want: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModules(t, time.Now)
+			s := newStuck()
+			s.limits.Concurrency = c.concurrency
+			m.Put("wide", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Runtime: s})
+			call := func() error {
+				_, _, err := granted(t, m, "wide").Runtime.Call(t.Context(), "team", abi.ExportProvision, nil, nil)
+				return err
+			}
+			var held sync.WaitGroup
+			for range c.want {
+				held.Go(func() { require.ErrorIs(t, call(), hangingFault{}) })
+			}
+			require.Eventually(t, func() bool { return s.under.Load() == int64(c.want) }, time.Minute, time.Millisecond, c.reason)
+			err := call()
+			o := provisioner.OutcomeOf(err)
+			require.Equal(t, abi.ReasonModuleBusy, o.Headline.Reason, c.reason)
+			require.Contains(t, o.Headline.Why, fmt.Sprintf("module wide has all of the %d calls under way that it may have", c.want))
+			close(s.release)
+			held.Wait()
+		})
+	}
+}
+
 // callAndRelease makes one call that hangs and comes to its end.
 func callAndRelease(t *testing.T, m *Modules, s *stuck, name string) error {
 	t.Helper()
@@ -201,6 +244,7 @@ func callAndRelease(t *testing.T, m *Modules, s *stuck, name string) error {
 
 func TestTimedOut(t *testing.T) {
 	require.True(t, timedOut(hangingFault{}))
+	require.True(t, timedOut(computingFault{}), "it holds its worker for as long as it may")
 	require.False(t, timedOut(nil))
 	require.False(t, timedOut(errors.New("something else")))
 }

@@ -212,11 +212,11 @@ func (r *ModuleReconciler) nextStatus(object *v1alpha1.Module, manifest *abi.Man
 		// for the calls as well.
 		if inUse := r.Modules.Digest(object.Name); inUse != "" && inUse != digest {
 			condition.Status = metav1.ConditionTrue
-			condition.Message = "The module stays in use at " + inUse + ", but its reference cannot be followed: " + condition.Message
+			condition.Message = "The module stays in use at " + inUse + staysBecause(condition.Reason) + condition.Message
 		}
 	case r.Modules.Faulted(object.Name):
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ModuleReasonFaulted
-		condition.Message = "The module killed its worker several times in a row and is probed at growing intervals; publish a version that does not."
+		condition.Message = "The module killed its worker several times in a row and is probed at growing intervals; publish a version that does not, or raise the limits that it needs."
 	}
 	if err == nil {
 		status.Digest = digest
@@ -229,6 +229,16 @@ func (r *ModuleReconciler) nextStatus(object *v1alpha1.Module, manifest *abi.Man
 	}
 	setModuleConditions(&status, condition)
 	return status
+}
+
+// staysBecause says what of a module that stays in use could not be had.
+func staysBecause(reason string) string {
+	switch reason {
+	case v1alpha1.ModuleReasonInvalidLimits, v1alpha1.ModuleReasonLimitTooHigh:
+		return " with the limits of before: "
+	default:
+		return ", but its reference cannot be followed: "
+	}
 }
 
 // setModuleConditions writes Ready, and Reconciling or Stalled as kstatus asks: present only

@@ -154,6 +154,32 @@ func TestModuleOtherLimitsLoadAgain(t *testing.T) {
 	require.EqualValues(t, 2, w.module().Status.ObservedGeneration)
 }
 
+// TestModuleLimitTooHigh: a limit that the operator does not allow is said so, by a module
+// that is not in use and by one that is.
+func TestModuleLimitTooHigh(t *testing.T) {
+	refusal := &ModuleError{Reason: v1alpha1.ModuleReasonLimitTooHigh, Message: "spec.limits.memory is 2Gi, and this operator allows 1Gi at most"}
+	w := newModuleWorld(t, newModule())
+	w.loadErr = refusal
+	w.reconcile()
+	require.Equal(t, metav1.ConditionFalse, w.ready().Status)
+	require.Equal(t, v1alpha1.ModuleReasonLimitTooHigh, w.ready().Reason)
+	require.Equal(t, refusal.Message, w.ready().Message)
+	require.True(t, meta.IsStatusConditionTrue(w.module().Status.Conditions, v1alpha1.ConditionStalled), "somebody has to act")
+
+	w.loadErr = nil
+	w.reconcile()
+	require.Equal(t, v1alpha1.ModuleReasonLoaded, w.ready().Reason)
+	memory := resource.MustParse("2Gi")
+	w.edit(func(m *v1alpha1.Module) {
+		m.Spec.Limits, m.Generation = &v1alpha1.ModuleLimits{Memory: &memory}, 2
+	})
+	w.loadErr = refusal
+	w.reconcile()
+	require.Equal(t, metav1.ConditionTrue, w.ready().Status, "platforms go on with what was allowed")
+	require.Equal(t, v1alpha1.ModuleReasonLimitTooHigh, w.ready().Reason)
+	require.Equal(t, "The module stays in use at sha256:1 with the limits of before: "+refusal.Message, w.ready().Message)
+}
+
 // TestModuleFailures: each kind has its reason, and the text is that of typed errors only.
 func TestModuleFailures(t *testing.T) {
 	typed := func(reason string) error {

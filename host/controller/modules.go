@@ -47,8 +47,8 @@ type Modules struct {
 	reader  client.Reader
 	metrics *Metrics
 	clock   func() time.Time
-	// width is how many calls of one module may be under way.
-	width int
+	// workers is how many calls can be under way, width how many of one module may be.
+	workers, width int
 	// slow is the gate that the modules share whose last call ran into its deadline:
 	// several that hang must not hold up more than one does.
 	slow *gate
@@ -87,7 +87,7 @@ func NewModules(reader client.Reader, metrics *Metrics, clock func() time.Time, 
 	width := max(1, min(workers/2, gateWidth))
 	return &Modules{
 		reader: reader, metrics: metrics, clock: clock, loaded: map[string]*loadedEntry{},
-		width: width, slow: newGate(width, gatePatience), again: newGate(width/2, gatePatience),
+		workers: workers, width: width, slow: newGate(width, gatePatience), again: newGate(width/2, gatePatience),
 	}
 }
 
@@ -141,11 +141,30 @@ func (m *Modules) instance(name string, entry *loadedEntry, grant capability.Gra
 func (m *Modules) Put(name string, loaded Loaded) {
 	m.mu.Lock()
 	old := m.loaded[name]
-	m.loaded[name] = &loadedEntry{Loaded: loaded, breaker: &breaker{}, gate: newGate(m.width, gatePatience)}
+	m.loaded[name] = &loadedEntry{Loaded: loaded, breaker: breakerAfter(old, loaded.Digest), gate: newGate(m.widthFor(loaded.Runtime.Limits()), gatePatience)}
 	m.mu.Unlock()
 	if old != nil {
 		old.Runtime.Close()
 	}
+}
+
+// breakerAfter returns the breaker of a module that replaces another. The crashes of a
+// digest are not forgotten when it is loaded with other limits; but whoever changed these
+// is shown at once whether that helped.
+func breakerAfter(old *loadedEntry, digest string) *breaker {
+	if old == nil || old.Digest != digest {
+		return &breaker{}
+	}
+	old.breaker.probe()
+	return old.breaker
+}
+
+// widthFor is how many calls of a module may be under way.
+func (m *Modules) widthFor(limits module.Limits) int {
+	if limits.Concurrency > 0 {
+		return max(1, min(limits.Concurrency, m.workers))
+	}
+	return m.width
 }
 
 // InUse returns the manifest of a module if it is in use with this digest and these

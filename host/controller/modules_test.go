@@ -262,6 +262,50 @@ func TestModulesFaulted(t *testing.T) {
 	require.False(t, m.Faulted("unknown"))
 }
 
+// TestQuarantineOutlivesOtherLimits: an admin who raises the limits of a module that kills
+// its workers sees at once whether that helped, but not by forgetting what it did.
+func TestQuarantineOutlivesOtherLimits(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		digest  string
+		crashes bool
+		faulted bool
+		wait    time.Duration
+	}{
+		"Helps":        {reason: "the module is well with what it has now", digest: "sha256:1"},
+		"DoesNotHelp":  {reason: "it kills its worker again: the pause is the next one, and not the first", digest: "sha256:1", crashes: true, faulted: true, wait: 2 * probeFirst},
+		"OtherVersion": {reason: "near miss: nothing is known of another digest", digest: "sha256:2", crashes: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := newModules(t, epoch)
+			call := func() {
+				_, _, _ = granted(t, m, "cilium").Runtime.Call(t.Context(), "tenant", abi.ExportProvision, nil, nil)
+			}
+			bad := loadedAs(newManifest("1.0.0"))
+			bad.call = func() (int32, error) { return 0, crash{died: true} }
+			m.Put("cilium", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Runtime: bad})
+			for range crashLimit {
+				call()
+			}
+			_, err := m.Granted("cilium", capability.Grant{Capabilities: []abi.Function{abi.AppEnsure, abi.AppRemove}})
+			require.Equal(t, abi.ReasonModuleFaulted, provisioner.OutcomeOf(err).Headline.Reason)
+
+			memory := resource.MustParse("1Gi")
+			next := loadedAs(newManifest("1.0.0"))
+			if c.crashes {
+				next.call = bad.call
+			}
+			m.Put("cilium", Loaded{Digest: c.digest, Manifest: newManifest("1.0.0"), Limits: &v1alpha1.ModuleLimits{Memory: &memory}, Runtime: next})
+			require.Equal(t, c.digest == "sha256:1", m.Faulted("cilium"), "until it is seen to be well")
+			call()
+			require.Equal(t, c.faulted, m.Faulted("cilium"), c.reason)
+			_, err = m.Granted("cilium", capability.Grant{Capabilities: []abi.Function{abi.AppEnsure, abi.AppRemove}})
+			require.Equal(t, c.wait, provisioner.OutcomeOf(err).RetryAfter, c.reason)
+		})
+	}
+}
+
 func TestModuleVersion(t *testing.T) {
 	m := newModule()
 	m.Status.Digest = "sha256:1"

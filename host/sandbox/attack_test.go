@@ -58,11 +58,11 @@ func TestHungry(t *testing.T) {
 		require.Empty(t, fault.Trap())
 	})
 	t.Run("table", func(t *testing.T) {
-		m := load(t, s, wasmtest.GrowsTable(), sandbox.Limits{})
+		m := load(t, s, wasmtest.GrowsTable(), sandbox.Limits{TableElements: 1 << 27})
 		_, _, err := provision(t, m, nil)
 		fault := faultOf(t, err, sandbox.FaultMemory)
 		require.Equal(t, abi.ReasonMemoryExceeded, fault.Reason())
-		require.True(t, fault.Crashed(), "no limit of the guest covers tables, the process's does")
+		require.True(t, fault.Crashed(), "who allows tables of a gigabyte is left with the limit of the process")
 	})
 	t.Run("Go", func(t *testing.T) {
 		m := load(t, s, goGuest(t), sandbox.Limits{MemoryBytes: 32 << 20})

@@ -41,7 +41,7 @@ func TestAttacks(t *testing.T) {
 // requireContained runs one attack.
 func requireContained(t *testing.T, s *sandbox.Sandbox, a wasmtest.Attack) {
 	t.Helper()
-	limits := sandbox.Limits{}
+	limits := sandbox.Limits{TableElements: a.Tables}
 	switch a.By {
 	case wasmtest.ByTimeout, wasmtest.ByDescribe:
 		limits.Timeout = 300 * time.Millisecond
@@ -80,6 +80,8 @@ func requireContained(t *testing.T, s *sandbox.Sandbox, a wasmtest.Attack) {
 	switch a.By {
 	case wasmtest.ByTimeout:
 		faultOf(t, err, sandbox.FaultTimeout)
+	case wasmtest.ByTable:
+		faultOf(t, err, sandbox.FaultTable)
 	case wasmtest.ByHostCalls:
 		faultOf(t, err, sandbox.FaultHostCalls)
 	case wasmtest.ByMemory:

@@ -19,6 +19,8 @@ const (
 	FaultCPU FaultKind = "cpu"
 	// FaultMemory says that the guest, or the worker because of it, ran out of memory.
 	FaultMemory FaultKind = "memory"
+	// FaultTable says that the guest was refused a larger table and then trapped.
+	FaultTable FaultKind = "table"
 	// FaultInput says that the input is over its limit; the guest was not called.
 	FaultInput FaultKind = "input"
 	// FaultOutput says that the output is over its limit.
@@ -44,7 +46,8 @@ type Fault struct {
 	Digest string
 	Export string
 	// Limit and Got are the two numbers of a limit that was hit: milliseconds for
-	// FaultTimeout and FaultCPU, calls for FaultHostCalls, bytes otherwise. Got is 0 where
+	// FaultTimeout and FaultCPU, calls for FaultHostCalls, elements for FaultTable, bytes
+	// otherwise. Got is 0 where
 	// nobody can know it.
 	Limit, Got int64
 	// Detail says what happened, in one line.
@@ -84,6 +87,8 @@ func (k FaultKind) unit() string {
 		return "ms of processor time"
 	case FaultHostCalls:
 		return "calls"
+	case FaultTable:
+		return "elements"
 	default:
 		return "bytes"
 	}
@@ -102,6 +107,8 @@ func (f *Fault) Reason() string {
 		return abi.ReasonHostBytesExceeded
 	case FaultMemory:
 		return abi.ReasonMemoryExceeded
+	case FaultTable:
+		return abi.ReasonTableExceeded
 	case FaultOutput:
 		return abi.ReasonOutputTooLarge
 	case FaultTrap:

@@ -27,6 +27,10 @@ type guest struct {
 	arena    *arena
 	// globals are the names under which the mutable globals are exported.
 	globals []string
+	// bounds say how the module was rewritten to have a limit of its tables, or are nil;
+	// wanted is the global of the running instance that tells what was wanted beyond it.
+	bounds  *tableBounds
+	wanted  api.Global
 	tracker *pageTracker
 
 	// freshReason says why every call needs an instance of its own; empty while none is
@@ -71,6 +75,11 @@ func compileGuest(ctx context.Context, wasm []byte, s setup, tracker *pageTracke
 	if err := link(ctx, g.runtime, abi.ImportUser, user, userFunctions(g.current, forward)); err != nil {
 		return nil, fmt.Errorf("link %s: %w", abi.ImportUser, err)
 	}
+	if s.GrowsTables {
+		if wasm, g.bounds, err = boundTables(wasm); err != nil {
+			return nil, err
+		}
+	}
 	// The module is rewritten whether or not its state can be put back, so that its native
 	// code is the same in both cases.
 	if wasm, g.globals, err = exportGlobals(wasm); err != nil {
@@ -109,7 +118,7 @@ type result struct {
 // short of killing the process comes back as a result. settle must be called after it.
 func (g *guest) serve(ctx context.Context, id uint32, export string, input []byte, logs *logSink) (r result) {
 	c := &call{id: id, arena: g.arena, logs: logs}
-	g.running, g.disturbed = c, false
+	g.running, g.disturbed, g.wanted = c, false, nil
 	defer func() {
 		if r.fault != nil || g.disturbed {
 			// A trap leaves locks that are held and a runtime that is broken.
@@ -197,6 +206,9 @@ func (g *guest) faultOf(c *call, memory *guestMemory, err error) *guestFault {
 	case memory.refused:
 		fault.Kind, fault.Limit, fault.Got, fault.Trap = FaultMemory, g.setup.MemoryBytes, int64(memory.wanted), ""
 		fault.Text = "the guest was refused more memory, then: " + fault.Text
+	case g.wanted != nil && g.wanted.Get() != 0:
+		fault.Kind, fault.Limit, fault.Got, fault.Trap = FaultTable, int64(g.setup.TableElements), int64(g.wanted.Get()), ""
+		fault.Text = "the guest was refused a larger table, then: " + fault.Text
 	case c.arena.full:
 		fault.Kind, fault.Limit, fault.Got, fault.Trap = FaultMemory, int64(g.setup.ArenaBytes), int64(min(c.arena.wanted, math.MaxInt64)), ""
 		fault.Text = "the guest was refused more Extism memory, then: " + fault.Text

@@ -133,7 +133,32 @@ func (g *guest) instantiate(ctx context.Context, memory *guestMemory) (instance 
 		WithSysNanotime().
 		// A sleep may outlast the call's deadline: that ends the whole process.
 		WithSysNanosleep()
-	return g.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, memory), g.compiled, config)
+	instance, err = g.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, memory), g.compiled, config)
+	if err != nil || g.bounds == nil {
+		return instance, err
+	}
+	if err := g.bound(ctx, instance); err != nil {
+		closeInstance(ctx, instance)
+		return nil, err
+	}
+	return instance, nil
+}
+
+// bound gives the tables of an instance their limit, and then runs its start function.
+func (g *guest) bound(ctx context.Context, instance api.Module) error {
+	// The added globals are the last ones, and exported like all that are mutable.
+	names := g.globals[len(g.globals)-addedGlobals:]
+	limit, ok := instance.ExportedGlobal(names[0]).(api.MutableGlobal)
+	if !ok {
+		return errors.New("the limit of the tables is not there")
+	}
+	limit.Set(uint64(g.setup.TableElements))
+	g.wanted = instance.ExportedGlobal(names[1])
+	if g.bounds.start == "" {
+		return nil
+	}
+	_, err := instance.ExportedFunction(g.bounds.start).Call(ctx)
+	return err
 }
 
 // guestStream is a standard stream of an instance: it belongs to whatever call is

@@ -15,10 +15,16 @@ const (
 	wasmPageBytes = 64 * kib
 	// maxMemoryBytes is what a 32-bit Wasm memory can address.
 	maxMemoryBytes = 1 << 32
+	// maxTableElements is a table of 1 GiB.
+	maxTableElements = 1 << 27
 	// maxPayloadBytes bounds every limit that becomes the size of a frame or a block:
 	// guests with signed 32-bit pointers (JavaScript) cannot name an offset above it.
 	maxPayloadBytes = 1 << 30
 )
+
+// ErrInvalidLimits says that a limit cannot be honoured; the text says which, and between
+// what it must be.
+var ErrInvalidLimits = errors.New("limits that cannot be honoured")
 
 // Limits bounds what one module may use. A field that is zero takes its value from
 // [DefaultLimits]; a limit that is hit is reported with both numbers.
@@ -35,6 +41,9 @@ type Limits struct {
 	CompileTimeout time.Duration
 	// MemoryBytes caps the linear memory of a guest; it is rounded down to 64 KiB.
 	MemoryBytes int64
+	// TableElements caps how many elements each table of a guest may have. An element takes
+	// 8 bytes of NativeBytes, and twice that while a table grows.
+	TableElements int
 	// NativeBytes is what a worker may map beyond its own program, MemoryBytes, ArenaBytes
 	// and the image of a guest's initial memory: the compiler's data, native code, tables
 	// and stacks.
@@ -71,6 +80,8 @@ func DefaultLimits() Limits {
 		CompileTimeout: 2 * time.Minute,
 		// A Go guest settles at 8 MiB and needs 32 MiB to start comfortably.
 		MemoryBytes: 128 * mib,
+		// A Go guest has one table of some 5,000 elements, which are its functions.
+		TableElements: 1_000_000,
 		// Compiling a 3 MB Go guest peaks at 70 MB, the largest permitted function body
 		// at 370 MB, and a native stack that overflows takes 165 MB for a moment.
 		NativeBytes: 512 * mib,
@@ -96,6 +107,7 @@ func (l Limits) orElse(d Limits) Limits {
 		CPU:            first(l.CPU, d.CPU),
 		CompileTimeout: first(l.CompileTimeout, d.CompileTimeout),
 		MemoryBytes:    first(l.MemoryBytes, d.MemoryBytes),
+		TableElements:  first(l.TableElements, d.TableElements),
 		NativeBytes:    first(l.NativeBytes, d.NativeBytes),
 		ModuleBytes:    first(l.ModuleBytes, d.ModuleBytes),
 		ArenaBytes:     first(l.ArenaBytes, d.ArenaBytes),
@@ -130,6 +142,7 @@ func (l Limits) validate() error {
 	check("CPU", int64(l.CPU), int64(time.Millisecond), int64(24*time.Hour))
 	check("CompileTimeout", int64(l.CompileTimeout), int64(time.Millisecond), int64(24*time.Hour))
 	check("MemoryBytes", l.MemoryBytes, wasmPageBytes, maxMemoryBytes)
+	check("TableElements", int64(l.TableElements), 1, maxTableElements)
 	// Below 64 MiB the worker's own runtime cannot reserve a single arena.
 	check("NativeBytes", l.NativeBytes, 64*mib, 1<<40)
 	check("ModuleBytes", int64(l.ModuleBytes), 1, maxPayloadBytes)
@@ -142,7 +155,10 @@ func (l Limits) validate() error {
 	check("HostCalls", int64(l.HostCalls), 1, 1<<31-1)
 	check("LogLines", int64(l.LogLines), 1, 1<<31-1)
 	check("LogBytes", int64(l.LogBytes), 1, maxPayloadBytes)
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInvalidLimits, errors.Join(errs...))
 }
 
 // memoryPages is the memory cap in Wasm pages.

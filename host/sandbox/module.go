@@ -196,6 +196,7 @@ func (m *Module) setup() setup {
 	return setup{
 		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
 		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
+		TableElements: l.TableElements, GrowsTables: m.inspected.GrowsTables,
 		ImageBytes: min(maxImageBytes, l.MemoryBytes), LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
 		CPUSeconds: seconds(workerCPU + workerThreads*(l.CompileTimeout+l.Timeout)), NoNamespaces: m.sandbox.noNamespaces,
 	}

@@ -72,6 +72,10 @@ func (s seal) authenticate(key []byte, digest string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
+// rewriting is the version of what is done to a module before it is compiled (rewrite.go,
+// recode.go): native code of another one is not found by the compiler.
+const rewriting = 2
+
 // engine names the compiler of this program.
 func engine() string {
 	version := "unknown"
@@ -82,7 +86,7 @@ func engine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("wazero %s %s/%s %s", version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("wazero %s %s/%s %s rewriting %d", version, runtime.GOOS, runtime.GOARCH, runtime.Version(), rewriting)
 }
 
 // nativeCode is the native code of one module.

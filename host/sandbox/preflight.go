@@ -19,8 +19,6 @@ const (
 	maxExports   = 10_000
 	maxGlobals   = 10_000
 	maxTables    = 4
-	// maxTableMin is in elements; a table of 2^27 is 1 GiB that no memory limit covers.
-	maxTableMin = 1_000_000
 	// maxElements caps all element segments together: a byte in the file becomes 64 in
 	// the decoder. A Go guest has 6,000.
 	maxElements = 1_000_000
@@ -72,6 +70,8 @@ type Inspection struct {
 	Imports []abi.Function
 	// MemoryBytes is how much linear memory the module starts with.
 	MemoryBytes int64
+	// GrowsTables says that the module has code that grows a table.
+	GrowsTables bool
 	// FreshReason says why an instance can serve one call only, or is empty: then its
 	// state can be put back after each call.
 	FreshReason string
@@ -170,6 +170,11 @@ type parser struct {
 	named     bool
 	goBuilt   bool
 	stack     [maxConstantDepth]byte
+	// instruction is where the one that is being read begins.
+	instruction int
+	growths     int
+	// noted takes each table.grow, unless it is nil.
+	noted *[]growth
 }
 
 // order is the position of each section in a module, as the format wants it; a

@@ -110,6 +110,7 @@ func (p *parser) nullType() byte {
 func (p *parser) instructions() {
 	depth := 1
 	for p.ok() && depth > 0 {
+		p.instruction = p.pos
 		switch op := p.byte(); op {
 		case 0x02, 0x03, 0x04: // block, loop, if
 			p.blockType()
@@ -220,7 +221,9 @@ func (p *parser) bulkImmediates(sub uint32) {
 	p.noteBulk(sub)
 	switch {
 	case sub <= 7:
-	case sub == 9, sub == 11, sub == 13, sub >= 15 && sub <= 17:
+	case sub == 15: // table.grow
+		p.noteGrowth(p.u32())
+	case sub == 9, sub == 11, sub == 13, sub == 16, sub == 17:
 		p.u32()
 	case sub == 8, sub == 10, sub == 12, sub == 14:
 		p.u32()

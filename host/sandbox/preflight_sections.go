@@ -226,8 +226,11 @@ func (p *parser) readTables() {
 			return
 		}
 		p.tables = append(p.tables, p.refType())
-		if low, _ := p.sizes("table"); low > maxTableMin {
-			p.exceed("a table has too many elements", low, maxTableMin)
+		if low, _ := p.sizes("table"); low > int64(p.limits.TableElements) {
+			p.exceed("a table has too many elements", low, int64(p.limits.TableElements))
+			if p.err != nil {
+				p.err.Remedy = "give the module a larger limit of table elements, or build it with a smaller table"
+			}
 			return
 		}
 	}

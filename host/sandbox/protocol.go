@@ -48,10 +48,11 @@ const (
 type setup struct {
 	// CacheDir holds the native code of this module.
 	CacheDir string `json:"cacheDir"`
-	// MemoryBytes, NativeBytes, ArenaBytes, OutputBytes, HostCallBytes, LogLines and
+	// MemoryBytes, NativeBytes, TableElements, ArenaBytes, OutputBytes, HostCallBytes, LogLines and
 	// LogBytes are those of [Limits].
 	MemoryBytes   int64 `json:"memoryBytes"`
 	NativeBytes   int64 `json:"nativeBytes"`
+	TableElements int   `json:"tableElements"`
 	ArenaBytes    int   `json:"arenaBytes"`
 	OutputBytes   int   `json:"outputBytes"`
 	HostCallBytes int   `json:"hostCallBytes"`
@@ -67,6 +68,8 @@ type setup struct {
 	NoNamespaces string `json:"noNamespaces,omitempty"`
 	// LogLevel is what get_log_level answers.
 	LogLevel logLevel `json:"logLevel"`
+	// GrowsTables says that the module is to be rewritten so that its tables have a limit.
+	GrowsTables bool `json:"growsTables,omitempty"`
 	// Fresh says why every call gets an instance of its own. Empty means that the state of
 	// one is put back after each call.
 	Fresh string `json:"fresh,omitempty"`
@@ -169,7 +172,7 @@ func unpackFault(payload []byte) (guestFault, error) {
 		return f, fmt.Errorf("%w: a fault is not JSON", errProtocol)
 	}
 	switch f.Kind {
-	case FaultTrap, FaultMemory, FaultOutput:
+	case FaultTrap, FaultMemory, FaultTable, FaultOutput:
 		return f, nil
 	default:
 		return f, fmt.Errorf("%w: a fault has an impossible kind", errProtocol)

@@ -55,7 +55,7 @@ func exportGlobals(wasm []byte) ([]byte, []string, error) {
 func mutableGlobals(content []byte) []uint32 {
 	p := parser{cursor: cursor{data: content, end: len(content)}}
 	var mutable []uint32
-	n := p.count("globals", maxGlobals)
+	n := p.count("globals", maxGlobals+addedGlobals)
 	for i := range n {
 		p.byte()
 		if p.byte() == 1 {
@@ -72,7 +72,7 @@ func mutableGlobals(content []byte) []uint32 {
 // addExports returns an export section with the globals added.
 func addExports(content []byte, globals []uint32) (section []byte, names []string, err error) {
 	c := &cursor{data: content, end: len(content)}
-	n := c.count("exports", maxExports)
+	n := c.count("exports", maxExports+1)
 	first := c.pos
 	prefix := globalPrefix
 	for range n {

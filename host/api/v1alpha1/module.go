@@ -158,7 +158,9 @@ type SecretGrant struct {
 	Raw bool `json:"raw,omitempty"`
 }
 
-// ModuleLimits override the operator's defaults for one module.
+// ModuleLimits override the operator's defaults for one module, as far as the ceilings of
+// the operator allow. What is said of a call is said of each; abi/SPEC.md has the defaults
+// and what a module meets beyond each limit.
 type ModuleLimits struct {
 	// Timeout is the longest time for one call.
 	// +optional
@@ -166,10 +168,75 @@ type ModuleLimits struct {
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}(\.[0-9]{1,6})?h)?([0-9]{1,6}(\.[0-9]{1,6})?m)?([0-9]{1,6}(\.[0-9]{1,6})?s)?([0-9]{1,6}ms)?$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="must be between 1ms and 24h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// CPU is the most processor time for one call. Waiting for the host costs none.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}(\.[0-9]{1,6})?h)?([0-9]{1,6}(\.[0-9]{1,6})?m)?([0-9]{1,6}(\.[0-9]{1,6})?s)?([0-9]{1,6}ms)?$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1ms') && duration(self) <= duration('24h')",message="must be between 1ms and 24h"
+	CPU *metav1.Duration `json:"cpu,omitempty"`
 	// Memory is the most linear memory that a call may use.
 	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('4Gi')) <= 0",message="must be between 64Ki and 4Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
+	// TableElements is how many elements each table may have. Above some ten million the
+	// process of the module needs more memory than it has.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=134217728
+	TableElements *int64 `json:"tableElements,omitempty"`
+	// Input is the most that a call is given: configuration, facts and state.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('256Mi')) <= 0",message="must be between 1 and 256Mi"
+	Input *resource.Quantity `json:"input,omitempty"`
+	// Output is the most that a call may answer.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('256Mi')) <= 0",message="must be between 1 and 256Mi"
+	Output *resource.Quantity `json:"output,omitempty"`
+	// HostCalls is how many host functions a call may use.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	HostCalls *int64 `json:"hostCalls,omitempty"`
+	// HostCallSize is the size of a request and of a response of a host function, each.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('256Mi')) <= 0",message="must be between 1 and 256Mi"
+	HostCallSize *resource.Quantity `json:"hostCallSize,omitempty"`
+	// HostCallTotal is the size of all requests and responses of a call together.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('512Mi')) <= 0",message="must be between 1 and 512Mi"
+	HostCallTotal *resource.Quantity `json:"hostCallTotal,omitempty"`
+	// LogLines is how many lines a call may log; the rest is counted and dropped.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	LogLines *int64 `json:"logLines,omitempty"`
+	// LogSize is the size of the lines together.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('1')) >= 0 && quantity(string(self)).compareTo(quantity('256Mi')) <= 0",message="must be between 1 and 256Mi"
+	LogSize *resource.Quantity `json:"logSize,omitempty"`
+	// Concurrency is how many calls of the module may be under way at a time, and at most
+	// as many as the operator has workers. If empty it is half of these, so that a module
+	// that hangs leaves the others theirs.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Concurrency *int64 `json:"concurrency,omitempty"`
 }
 
 // The condition types and reasons of a Module.
@@ -187,6 +254,8 @@ const (
 	ModuleReasonLoadFailed          = "LoadFailed"
 	ModuleReasonInvalidManifest     = "InvalidManifest"
 	ModuleReasonNotGranted          = "NotGranted"
+	ModuleReasonInvalidLimits       = "InvalidLimits"
+	ModuleReasonLimitTooHigh        = "LimitTooHigh"
 	ModuleReasonFaulted             = "Faulted"
 )
 

@@ -437,10 +437,60 @@ func (in *ModuleLimits) DeepCopyInto(out *ModuleLimits) {
 		*out = new(metav1.Duration)
 		**out = **in
 	}
+	if in.CPU != nil {
+		in, out := &in.CPU, &out.CPU
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.Memory != nil {
 		in, out := &in.Memory, &out.Memory
 		x := (*in).DeepCopy()
 		*out = &x
+	}
+	if in.TableElements != nil {
+		in, out := &in.TableElements, &out.TableElements
+		*out = new(int64)
+		**out = **in
+	}
+	if in.Input != nil {
+		in, out := &in.Input, &out.Input
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.Output != nil {
+		in, out := &in.Output, &out.Output
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.HostCalls != nil {
+		in, out := &in.HostCalls, &out.HostCalls
+		*out = new(int64)
+		**out = **in
+	}
+	if in.HostCallSize != nil {
+		in, out := &in.HostCallSize, &out.HostCallSize
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.HostCallTotal != nil {
+		in, out := &in.HostCallTotal, &out.HostCallTotal
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.LogLines != nil {
+		in, out := &in.LogLines, &out.LogLines
+		*out = new(int64)
+		**out = **in
+	}
+	if in.LogSize != nil {
+		in, out := &in.LogSize, &out.LogSize
+		x := (*in).DeepCopy()
+		*out = &x
+	}
+	if in.Concurrency != nil {
+		in, out := &in.Concurrency, &out.Concurrency
+		*out = new(int64)
+		**out = **in
 	}
 }
 

@@ -72,7 +72,7 @@ func (p *Provisioner) answer(ctx context.Context, sess *session, input *abi.Inpu
 // faultReasons are the reasons that a runtime may give for a call that did not end well.
 func faultReasons() []string {
 	return []string{
-		abi.ReasonTimeout, abi.ReasonCPUExceeded, abi.ReasonMemoryExceeded, abi.ReasonInputTooLarge, abi.ReasonOutputTooLarge,
+		abi.ReasonTimeout, abi.ReasonCPUExceeded, abi.ReasonMemoryExceeded, abi.ReasonTableExceeded, abi.ReasonInputTooLarge, abi.ReasonOutputTooLarge,
 		abi.ReasonHostCallsExceeded, abi.ReasonHostBytesExceeded, abi.ReasonModuleTrap, abi.ReasonModuleCrashed,
 		abi.ReasonModuleFaulted, abi.ReasonModuleNotReady, abi.ReasonWorkerBusy,
 	}

@@ -24,6 +24,8 @@ type Limits struct {
 	OutputBytes, HostCallBytes int
 	// HostCalls is how many host functions a call may use.
 	HostCalls int
+	// Concurrency is how many calls may be under way at a time; 0 leaves it to the host.
+	Concurrency int
 }
 
 // DefaultLimits returns the limits of modules for which nobody says otherwise; see
@@ -43,6 +45,7 @@ func (l Limits) orDefaults() Limits {
 	return Limits{
 		Timeout: cmp.Or(max(l.Timeout, 0), d.Timeout), OutputBytes: cmp.Or(l.OutputBytes, d.OutputBytes),
 		HostCallBytes: cmp.Or(l.HostCallBytes, d.HostCallBytes), HostCalls: cmp.Or(l.HostCalls, d.HostCalls),
+		Concurrency: l.Concurrency,
 	}
 }
 

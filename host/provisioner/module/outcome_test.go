@@ -70,6 +70,7 @@ func TestOutcomes(t *testing.T) {
 		"Case006Output":   {reason: "faults keep their reason", fault: fault{reason: "output_too_large", text: "x"}, class: abi.Retry, code2: "output_too_large"},
 		"Case006Trap":     {reason: "a trap is a retry", fault: fault{reason: "module_trap", text: "unreachable\nat f"}, class: abi.Retry, code2: "module_trap"},
 		"CPU":             {reason: "each limit has its reason", fault: fault{reason: "cpu_exceeded", text: "x"}, class: abi.Retry, code2: "cpu_exceeded"},
+		"Table":           {reason: "each limit has its reason", fault: fault{reason: "table_exceeded", text: "x"}, class: abi.Retry, code2: "table_exceeded"},
 		"Input":           {reason: "each limit has its reason", fault: fault{reason: "input_too_large", text: "x"}, class: abi.Retry, code2: "input_too_large"},
 		"HostCalls":       {reason: "each limit has its reason", fault: fault{reason: "host_calls_exceeded", text: "x"}, class: abi.Retry, code2: "host_calls_exceeded"},
 		"HostBytes":       {reason: "each limit has its reason", fault: fault{reason: "host_bytes_exceeded", text: "x"}, class: abi.Retry, code2: "host_bytes_exceeded"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,6 +82,8 @@ func expectation(a wasmtest.Attack) []string {
 		return []string{"Module InvalidManifest"}
 	case wasmtest.ByTimeout:
 		return []string{"node " + abi.ReasonTimeout}
+	case wasmtest.ByTable:
+		return []string{"node " + abi.ReasonTableExceeded}
 	case wasmtest.ByHostCalls:
 		return []string{"node " + abi.ReasonHostCallsExceeded}
 	case wasmtest.ByMemory:
@@ -108,7 +111,7 @@ func (s *site) unleash(ctx context.Context, a wasmtest.Attack, r *result) error 
 		ConfigType: "application/vnd.wasm.config.v0+json",
 		Layers:     []registrytest.Layer{{MediaType: "application/wasm", Content: wasm}},
 	})
-	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/"+a.Name+":1"), a.Name, capabilities)); err != nil {
+	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/"+a.Name+":1"), a.Name, a.Tables, capabilities)); err != nil {
 		return fmt.Errorf("create the Module: %w", err)
 	}
 	module := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
@@ -193,7 +196,7 @@ func dress(a wasmtest.Attack) (wasm []byte, capabilities []string, err error) {
 }
 
 // moduleYAML is a Module that may do what it declares, with objects that are harmless.
-func moduleYAML(reference, name string, capabilities []string) string {
+func moduleYAML(reference, name string, tables int, capabilities []string) string {
 	var rules strings.Builder
 	for _, c := range capabilities {
 		if verb, ok := strings.CutPrefix(c, "kube_"); ok {
@@ -215,10 +218,10 @@ spec:
   reference: %s
   pollInterval: 1h
   allowedNamespaces: ["*"]
-  limits: {timeout: 1s, memory: 64Mi}
+  limits: {timeout: 1s, memory: 64Mi, tableElements: %d}
   grant:
     capabilities: [%s]
-%s%s`, name, reference, strings.Join(capabilities, ", "), kube, secrets)
+%s%s`, name, reference, cmp.Or(tables, 1_000_000), strings.Join(capabilities, ", "), kube, secrets)
 }
 
 // stackYAML is a Stack of one node.

@@ -9,8 +9,8 @@ import (
 )
 
 // pulse is a Wasm module so small that it is written here byte by byte: it does nothing,
-// and does it for ever. Its killer version asks for a table of a gigabyte, which no limit
-// of Wasm covers; the limit of its worker process does, and kills that.
+// and does it for ever. Its killer version asks for a table of a gigabyte, which its
+// Module allows; the limit of its worker process does not, and kills that.
 func pulse(version string, provision []byte) ([]byte, error) {
 	manifest := fmt.Sprintf(`{"abi":1,"name":"pulse","version":%q,"description":"Does nothing.","capabilities":[]}`, version)
 	// The functions of the Extism kernel come first, so the module's own begin at 3.

@@ -22,6 +22,8 @@ const (
 	ByTimeout Containment = "timeout"
 	// ByMemory: the guest is refused more memory.
 	ByMemory Containment = "memory"
+	// ByTable: the guest is refused a larger table.
+	ByTable Containment = "table limit"
 	// ByCrash: the worker dies of its own limits, and the module is quarantined for it.
 	ByCrash Containment = "quarantine"
 	// ByHostCalls: the guest is told that it has used up its host functions, and its call is
@@ -47,6 +49,8 @@ type Attack struct {
 	// Node is the reason that a node with it has where By is ByValue, or empty if that node
 	// is simply done. For other ways it follows from By.
 	Node string
+	// Tables is how many elements of a table it is allowed to have, or 0 for the default.
+	Tables int
 	// Wasm is the module without a manifest.
 	Wasm []byte
 	// Slow says that it takes a minute or more to be stopped with default limits.

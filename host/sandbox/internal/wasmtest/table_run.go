@@ -79,12 +79,20 @@ func hogs() []Attack {
 			return Join([]byte{0xd0, typ}, I32Const(n), []byte{0xfc, 0x0f, 0})
 		}
 	}
+	allowed := code("table-allowed", "a table of a GiB, which the admin has allowed and the process has not", ByCrash, table(0x6f, 134_217_000))
+	allowed.Tables = 1 << 27
 	return []Attack{
 		code("memory", "all memory, bit by bit", ByMemory, memory(Loop(I32Const(16), GrowMemory(), refused), I32Const(0))),
 		code("memory-at-once", "4 GiB in one step, and a trap when refused", ByMemory, memory(I32Const(65_535), GrowMemory(), refused, I32Const(0))),
 		code("memory-refused", "4 GiB in one step, and going on when refused", ByValue, memory(I32Const(65_535), GrowMemory(), Drop(), I32Const(0))),
 		code("memory-maximum", "a memory that may grow to 4 GiB", ByValue, func(b *Builder) []byte { b.Memory(1, 65_536); return I32Const(0) }),
-		code("table", "a table of a GiB, which no limit of memories covers", ByCrash, table(0x6f, 134_217_000)),
+		code("table", "a table of a GiB, which no limit of memories covers", ByTable, func(b *Builder) []byte { return Join(table(0x6f, 134_217_000)(b), refused, I32Const(0)) }),
+		code("table-refused", "a table of a GiB, and going on when refused", ByValue, func(b *Builder) []byte { return Join(table(0x6f, 134_217_000)(b), Drop(), I32Const(0)) }),
+		code("table-loop", "a table, bit by bit", ByTable, func(b *Builder) []byte {
+			b.Table(0x70, 1)
+			return Join(Loop([]byte{0xd0, 0x70}, I32Const(1000), []byte{0xfc, 0x0f, 0}, refused), I32Const(0))
+		}),
+		allowed,
 		code("arena", "an Extism block larger than there can be", ByValue, func(b *Builder) []byte {
 			alloc := b.Import(Env, "alloc", i64(), i64())
 			return Join(I64Const(1<<50), Call(alloc), Drop(), I64Const(-1), Call(alloc), Drop(), I32Const(0))
