@@ -175,7 +175,11 @@ func (l *loader) Load(ctx context.Context, object *v1alpha1.Module, wasm []byte)
 	if err != nil {
 		return nil, fmt.Errorf("load module %s: %w", object.Name, err)
 	}
-	loaded, err := l.box.Load(ctx, wasm, t.Limits)
+	load := l.box.Load
+	if object.Spec.Isolation == v1alpha1.IsolationInProcess {
+		load = l.box.LoadInProcess
+	}
+	loaded, err := load(ctx, wasm, t.Limits)
 	if err == nil {
 		return loadedModule{loaded, t.Concurrency}, nil
 	}
@@ -205,5 +209,15 @@ func loadError(err error) error {
 	if errors.As(err, &typed) {
 		return &controller.ModuleError{Reason: v1alpha1.ModuleReasonLoadFailed, Message: typed.Error(), Err: errors.Unwrap(err)}
 	}
+	if errors.Is(err, sandbox.ErrInProcessNotAllowed) {
+		return &controller.ModuleError{
+			Reason: v1alpha1.ModuleReasonInProcessNotAllowed,
+			Message: "spec.isolation is InProcess, and this operator runs no module in its own process; leave it out, " +
+				"or start the operator with " + inProcessFlag + " if the module is trusted like the operator itself",
+		}
+	}
 	return limitsError(err)
 }
+
+// inProcessFlag is the flag of caisson-operator that sets [Options.AllowInProcess].
+const inProcessFlag = "--allow-in-process"

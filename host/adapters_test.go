@@ -156,6 +156,12 @@ func TestLoader(t *testing.T) {
 	require.Equal(t, v1alpha1.ModuleReasonInvalidLimits, typed.Reason, "limits of a module are its own: 1Ki holds no page of memory")
 	require.Contains(t, typed.Message, "limit MemoryBytes is 1024, it must be between 65536 and 4294967296")
 
+	_, err = l.Load(t.Context(), &v1alpha1.Module{Spec: v1alpha1.ModuleSpec{Isolation: v1alpha1.IsolationInProcess}}, wasm())
+	typed = moduleError(t, err)
+	require.Equal(t, v1alpha1.ModuleReasonInProcessNotAllowed, typed.Reason, "an operator has to be told that it may")
+	require.Equal(t, "spec.isolation is InProcess, and this operator runs no module in its own process; leave it out, "+
+		"or start the operator with --allow-in-process if the module is trusted like the operator itself", typed.Message)
+
 	require.NoError(t, box.Close())
 	_, err = l.Load(t.Context(), &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, wasm())
 	require.Error(t, err)

@@ -47,6 +47,10 @@ type Options struct {
 	// for more is not loaded, and says both numbers. Where nobody asks for anything, they
 	// lower what there is.
 	LimitCeilings v1alpha1.ModuleLimits
+	// AllowInProcess lets Module objects, and modules that the program loads, run in this
+	// process if they ask for it; see sandbox.Sandbox.LoadInProcess for what does not hold there.
+	// Whoever may write Modules can then end this process.
+	AllowInProcess bool
 	// PlainHTTPHosts are registries that may be spoken to without TLS. Those on loopback
 	// always may.
 	PlainHTTPHosts []string
@@ -136,7 +140,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options) (*parts, error) 
 	}
 	if p.box, err = sandbox.New(sandbox.Options{
 		Worker: o.Worker, CacheDir: filepath.Join(o.CacheDir, "native"), Limits: o.Limits,
-		MaxWorkers: o.MaxWorkers, Logger: logger.With("part", "sandbox"),
+		MaxWorkers: o.MaxWorkers, AllowInProcess: o.AllowInProcess, Logger: logger.With("part", "sandbox"),
 	}); err != nil {
 		return nil, fmt.Errorf("make the sandbox: %w", err)
 	}

@@ -80,6 +80,42 @@ func TestHostileModules(t *testing.T) {
 	r.alive(t)
 }
 
+// TestLimitCeiling: a Module above a ceiling says both numbers and is not loaded, one that
+// is in use goes on with what it has, and one at the ceiling is fine.
+func TestLimitCeiling(t *testing.T) {
+	r := needRig(t)
+	const spec = `
+reference: registry.example.com/modules/hostile:1
+allowedNamespaces: ["*"]
+grant:
+  capabilities: [secret_read]
+  secrets: [{namespace: $(owner), names: [token]}]
+`
+	namespace := r.tenant(t, "ceiling")
+	r.module(t, "ceiling", spec+"limits: {hostCalls: 5001}")
+	message := r.awaitModule(t, "ceiling", "False/LimitTooHigh")
+	require.Equal(t, "spec.limits.hostCalls is 5001, and this operator allows 5000 at most; ask for less, or start the operator with higher --module-limit-ceilings", message)
+	key := r.stack(t, namespace, "waits", hostileStack("ceiling", "ok"))
+	r.awaitNode(t, key, "leaf", abi.UserActionRequired.String(), abi.ReasonModuleNotReady)
+
+	limit := func(calls int64) {
+		eventually(t, "the edit", func() (bool, string) {
+			object := &v1alpha1.Module{}
+			require.NoError(t, r.admin.Get(t.Context(), client.ObjectKey{Name: "ceiling"}, object))
+			object.Spec.Limits.HostCalls = &calls
+			err := r.admin.Update(t.Context(), object)
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	limit(5000)
+	r.awaitModule(t, "ceiling", "True/Loaded")
+	r.awaitStack(t, key, "True/Provisioned")
+	limit(5001)
+	message = r.awaitModule(t, "ceiling", "True/LimitTooHigh")
+	require.Contains(t, message, "with the limits of before: spec.limits.hostCalls is 5001, and this operator allows 5000 at most")
+	r.awaitStack(t, key, "True/Provisioned")
+}
+
 // TestFactsSurvive: facts come back from the API server as they were published, nulls and
 // large numbers included, so that a pass that finds the same writes nothing.
 func TestFactsSurvive(t *testing.T) {

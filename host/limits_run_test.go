@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -138,6 +141,49 @@ func TestModulesAreHeldToTheirLimits(t *testing.T) {
 			require.Regexp(t, `^spec\.limits\.`+field+` is .+, and this operator allows .+ at most; `, refused.Message)
 		})
 	}
+}
+
+// TestIsolation: where a module runs is what its Module says, if the operator may.
+func TestIsolation(t *testing.T) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	box, err := sandbox.New(sandbox.Options{Worker: []string{program}, AllowInProcess: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, box.Close()) })
+	asks := limitGuest(askTimes(1, 8))
+	for isolation, want := range map[v1alpha1.Isolation]bool{"": false, v1alpha1.IsolationWorker: false, v1alpha1.IsolationInProcess: true} {
+		t.Run("Isolation"+string(isolation), func(t *testing.T) {
+			require.Eventually(t, func() bool { return box.Workers() == 0 }, time.Minute, time.Millisecond)
+			before, children := childrenOf(t, os.Getpid()), 0
+			m, err := host.LoadModuleObject(t.Context(), box, host.Options{}, &v1alpha1.Module{Spec: v1alpha1.ModuleSpec{Isolation: isolation}}, asks)
+			require.NoError(t, err)
+			defer m.Close()
+			_, _, err = m.Call(t.Context(), "tenant", abi.ExportProvision, nil, func(context.Context, string, []byte) []byte {
+				children = childrenOf(t, os.Getpid())
+				return []byte(`{"result":{}}`)
+			})
+			require.NoError(t, err)
+			require.Equal(t, want, children == before, "%d processes, and %d before", children, before)
+		})
+	}
+}
+
+// childrenOf counts the processes that a process has started and that have not ended.
+func childrenOf(t *testing.T, pid int) int {
+	t.Helper()
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	require.NoError(t, err)
+	require.NotEmpty(t, lists)
+	n := 0
+	for _, list := range lists {
+		raw, err := os.ReadFile(list)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // the thread has ended meanwhile
+		}
+		require.NoError(t, err)
+		n += len(strings.Fields(string(raw)))
+	}
+	return n
 }
 
 // limitNames are the fields of spec.limits.

@@ -38,6 +38,9 @@ type ModuleOptions struct {
 	// Concurrency is how many calls of the module may be under way at a time, and at most as
 	// many as there are workers. 0 means half of these.
 	Concurrency int
+	// Isolation is where it runs; a worker if empty. [v1alpha1.IsolationInProcess] needs
+	// [Options.AllowInProcess].
+	Isolation v1alpha1.Isolation
 }
 
 // Module is a module that leaves can be made of; see [Pass.Module]. It is safe for
@@ -69,7 +72,11 @@ func (h *Host) LoadModule(ctx context.Context, o ModuleOptions) (*Module, error)
 	if err != nil {
 		return nil, fmt.Errorf("fetch module %s: %w", o.Name, err)
 	}
-	compiled, err := h.parts.box.Load(ctx, wasm, o.Limits)
+	load := h.parts.box.Load
+	if o.Isolation == v1alpha1.IsolationInProcess {
+		load = h.parts.box.LoadInProcess
+	}
+	compiled, err := load(ctx, wasm, o.Limits)
 	if err != nil {
 		return nil, fmt.Errorf("load module %s: %w", o.Name, loadError(err))
 	}

@@ -165,8 +165,14 @@ func (r *rig) startOperator(scheme *runtime.Scheme) error {
 		return err
 	}
 	r.Cleanup(func() { _ = os.RemoveAll(dir) })
+	// The ceiling of a limit that only its own test sets.
+	ceilings, err := host.ParseModuleLimits(map[string]string{"hostCalls": "5000"})
+	if err != nil {
+		return err
+	}
 	err = host.New(ctx, mgr, host.Options{
 		Namespace: operatorNamespace, CacheDir: dir, Worker: []string{r.worker}, Metrics: r.collectors, Logger: logger,
+		LimitCeilings: ceilings,
 	})
 	if err != nil {
 		return err

@@ -78,6 +78,7 @@ any access of their own.`,
 	set.StringToStringVar(&f.limits, "module-limits", nil, "limits `name=value,...` of modules that set none, in the words of spec.limits of a Module, for instance memory=256Mi,timeout=1m")
 	set.StringToStringVar(&f.ceilings, "module-limit-ceilings", nil, "highest limits `name=value,...` that a Module may set, in the same words; one that asks for more is not loaded")
 	set.StringSliceVar(&f.host.PlainHTTPHosts, "plain-http-registry", nil, "registry host that may be spoken to without TLS; repeatable. Loopback hosts always may")
+	set.BoolVar(&f.host.AllowInProcess, "allow-in-process", false, "let Modules with isolation InProcess run in this process; whoever may write Modules can then end it")
 	set.BoolVar(&f.insecureRemotes, "insecure-remotes", false, "accept kubeconfigs of remotes that skip the verification of certificates")
 	set.StringVar(&f.host.DefaultServiceAccount, "default-service-account", "", "ServiceAccount for Stacks that name none; without it they are refused")
 	set.DurationVar(&f.host.Resync, "resync", 10*time.Minute, "how often a converged Stack is looked at though nothing happened")

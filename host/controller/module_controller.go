@@ -127,7 +127,7 @@ func (r *ModuleReconciler) bringRecorded(ctx context.Context, object *v1alpha1.M
 }
 
 func (r *ModuleReconciler) load(ctx context.Context, object *v1alpha1.Module, digest string) (*abi.Manifest, string, error) {
-	if manifest := r.Modules.InUse(object.Name, digest, object.Spec.Limits); manifest != nil {
+	if manifest := r.Modules.InUse(object.Name, digest, &object.Spec); manifest != nil {
 		return manifest, digest, checkGrant(object, manifest)
 	}
 	wasm, err := r.Source.Fetch(ctx, object, digest)
@@ -146,7 +146,9 @@ func (r *ModuleReconciler) load(ctx context.Context, object *v1alpha1.Module, di
 		loaded.Close()
 		return nil, "", err
 	}
-	r.Modules.Put(object.Name, Loaded{Digest: digest, Manifest: *manifest, Limits: object.Spec.Limits, Runtime: loaded})
+	r.Modules.Put(object.Name, Loaded{
+		Digest: digest, Manifest: *manifest, Limits: object.Spec.Limits, Isolation: object.Spec.Isolation, Runtime: loaded,
+	})
 	log.FromContext(ctx).Info("module loaded", "digest", digest, "version", manifest.Version)
 	return manifest, digest, nil
 }
@@ -236,6 +238,8 @@ func staysBecause(reason string) string {
 	switch reason {
 	case v1alpha1.ModuleReasonInvalidLimits, v1alpha1.ModuleReasonLimitTooHigh:
 		return " with the limits of before: "
+	case v1alpha1.ModuleReasonInProcessNotAllowed:
+		return " in a worker: "
 	default:
 		return ", but its reference cannot be followed: "
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -66,9 +67,10 @@ type Loaded struct {
 	// Digest is the manifest digest of the artifact.
 	Digest   string
 	Manifest abi.Manifest
-	// Limits are what it was loaded with; other limits need another load.
-	Limits  *v1alpha1.ModuleLimits
-	Runtime LoadedModule
+	// Limits and Isolation are what it was loaded with; others need another load.
+	Limits    *v1alpha1.ModuleLimits
+	Isolation v1alpha1.Isolation
+	Runtime   LoadedModule
 }
 
 // loadedEntry is one module in use.
@@ -167,14 +169,19 @@ func (m *Modules) widthFor(limits module.Limits) int {
 	return m.width
 }
 
-// InUse returns the manifest of a module if it is in use with this digest and these
-// limits, and nil if it has to be loaded.
-func (m *Modules) InUse(name, digest string, limits *v1alpha1.ModuleLimits) *abi.Manifest {
+// InUse returns the manifest of a module if it is in use with this digest and on the terms
+// of its spec, and nil if it has to be loaded.
+func (m *Modules) InUse(name, digest string, spec *v1alpha1.ModuleSpec) *abi.Manifest {
 	e := m.entry(name)
-	if e == nil || e.Digest != digest || !equality.Semantic.DeepEqual(e.Limits, limits) {
+	if e == nil || e.Digest != digest || placed(e.Isolation) != placed(spec.Isolation) || !equality.Semantic.DeepEqual(e.Limits, spec.Limits) {
 		return nil
 	}
 	return &e.Manifest
+}
+
+// placed is where a module runs, said or not.
+func placed(isolation v1alpha1.Isolation) v1alpha1.Isolation {
+	return cmp.Or(isolation, v1alpha1.IsolationWorker)
 }
 
 // Remove closes and forgets a module.

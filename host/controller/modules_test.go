@@ -212,16 +212,18 @@ func TestModulesInUse(t *testing.T) {
 		return &v1alpha1.ModuleLimits{Memory: &q}
 	}
 	m := newModules(t, epoch)
-	require.Nil(t, m.InUse("cilium", "", nil), "nothing is in use")
+	require.Nil(t, m.InUse("cilium", "", &v1alpha1.ModuleSpec{}), "nothing is in use")
 	require.Empty(t, m.Digest("cilium"))
 
 	first, second := loadedAs(newManifest("1.0.0")), loadedAs(newManifest("1.0.0"))
 	m.Put("cilium", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Limits: limits("64Mi"), Runtime: first})
-	require.Equal(t, "1.0.0", m.InUse("cilium", "sha256:1", limits("65536Ki")).Version, "the same, spelled otherwise")
-	require.Nil(t, m.InUse("cilium", "sha256:1", limits("128Mi")))
-	require.Nil(t, m.InUse("cilium", "sha256:1", nil))
-	require.Nil(t, m.InUse("cilium", "sha256:2", limits("64Mi")))
+	require.Equal(t, "1.0.0", m.InUse("cilium", "sha256:1", &v1alpha1.ModuleSpec{Limits: limits("65536Ki")}).Version, "the same, spelled otherwise")
+	require.Nil(t, m.InUse("cilium", "sha256:1", &v1alpha1.ModuleSpec{Limits: limits("128Mi")}))
+	require.Nil(t, m.InUse("cilium", "sha256:1", &v1alpha1.ModuleSpec{}))
+	require.Nil(t, m.InUse("cilium", "sha256:2", &v1alpha1.ModuleSpec{Limits: limits("64Mi")}))
 	require.Equal(t, "sha256:1", m.Digest("cilium"))
+	require.Nil(t, m.InUse("cilium", "sha256:1", &v1alpha1.ModuleSpec{Limits: limits("64Mi"), Isolation: v1alpha1.IsolationInProcess}), "it runs elsewhere")
+	require.NotNil(t, m.InUse("cilium", "sha256:1", &v1alpha1.ModuleSpec{Limits: limits("64Mi"), Isolation: v1alpha1.IsolationWorker}), "which is where it runs if nobody says so")
 
 	m.Put("cilium", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Runtime: second})
 	require.EqualValues(t, 1, first.closed.Load(), "the one before is closed")

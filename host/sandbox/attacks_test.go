@@ -28,7 +28,7 @@ func TestAttacks(t *testing.T) {
 			seen[a.Name] = true
 			t.Run(a.Name, func(t *testing.T) {
 				t.Parallel()
-				requireContained(t, s, a)
+				requireContainedBy(t, s.Load, a)
 			})
 		}
 	})
@@ -38,8 +38,11 @@ func TestAttacks(t *testing.T) {
 	require.Eventually(t, func() bool { return sandbox.WorkersAtWork(s) == 0 }, 10*time.Second, time.Millisecond, "no worker is left at work")
 }
 
-// requireContained runs one attack.
-func requireContained(t *testing.T, s *sandbox.Sandbox, a wasmtest.Attack) {
+// loading is one of the ways to load a module.
+type loading func(context.Context, []byte, sandbox.Limits) (*sandbox.Module, error)
+
+// requireContainedBy runs one attack.
+func requireContainedBy(t *testing.T, load loading, a wasmtest.Attack) {
 	t.Helper()
 	limits := sandbox.Limits{TableElements: a.Tables}
 	switch a.By {
@@ -50,7 +53,7 @@ func requireContained(t *testing.T, s *sandbox.Sandbox, a wasmtest.Attack) {
 	case wasmtest.ByMemory:
 		limits.MemoryBytes = 16 << 20
 	}
-	m, err := s.Load(t.Context(), a.Wasm, limits)
+	m, err := load(t.Context(), a.Wasm, limits)
 	var refused *sandbox.LoadError
 	switch a.By {
 	case wasmtest.ByPreflight:

@@ -48,7 +48,9 @@ func Compiled(m *Module) bool { return m.native.verify() == nil }
 func PIDs(s *Sandbox) []int {
 	var pids []int
 	for _, p := range s.running() {
-		pids = append(pids, p.cmd.Process.Pid)
+		if p.cmd != nil {
+			pids = append(pids, p.cmd.Process.Pid)
+		}
 	}
 	return pids
 }

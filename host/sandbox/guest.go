@@ -22,6 +22,7 @@ const coreFeatures = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | ex
 // guest is the one module of a worker, compiled.
 type guest struct {
 	runtime  wazero.Runtime
+	cache    wazero.CompilationCache
 	compiled wazero.CompiledModule
 	setup    setup
 	arena    *arena
@@ -60,8 +61,10 @@ func compileGuest(ctx context.Context, wasm []byte, s setup, tracker *pageTracke
 		WithCoreFeatures(coreFeatures).
 		WithCompilationCache(cache).
 		// DWARF is a second format to parse, out of the same hostile file.
-		WithDebugInfoEnabled(false)
-	g := &guest{runtime: wazero.NewRuntimeWithConfig(ctx, config), setup: s, tracker: tracker, freshReason: s.Fresh}
+		WithDebugInfoEnabled(false).
+		// A process is killed; a goroutine has to be asked.
+		WithCloseOnContextDone(s.Interruptible)
+	g := &guest{runtime: wazero.NewRuntimeWithConfig(ctx, config), cache: cache, setup: s, tracker: tracker, freshReason: s.Fresh}
 	if err := g.linkWASI(ctx); err != nil {
 		return nil, fmt.Errorf("link %s: %w", abi.ImportWASI, err)
 	}
@@ -77,6 +80,11 @@ func compileGuest(ctx context.Context, wasm []byte, s setup, tracker *pageTracke
 	}
 	if s.GrowsTables {
 		if wasm, g.bounds, err = boundTables(wasm); err != nil {
+			return nil, err
+		}
+	}
+	if s.Interruptible {
+		if wasm, err = interruptible(wasm); err != nil {
 			return nil, err
 		}
 	}
@@ -153,9 +161,11 @@ func (g *guest) serveOnce(ctx context.Context, c *call, export string) (int32, *
 	memory := newGuestMemory(g.setup.MemoryBytes)
 	instance, err := g.instantiate(ctx, memory)
 	if err != nil {
+		memory.Free()
 		return 0, g.faultOf(c, memory, err)
 	}
-	// Its memory goes with it; there is nothing left that closing could report.
+	defer memory.Free()
+	// There is nothing left that closing could report.
 	defer func() { _ = instance.Close(ctx) }()
 	if err := initialize(ctx, instance); err != nil {
 		return 0, g.faultOf(c, memory, err)
@@ -180,6 +190,13 @@ func (g *guest) invoke(ctx context.Context, c *call, instance api.Module, memory
 		return 0, &guestFault{Kind: FaultOutput, Text: "the output is too large", Limit: int64(limit), Got: int64(got)}
 	}
 	return int32(uint32(results[0])), nil
+}
+
+// close gives everything back.
+func (g *guest) close(ctx context.Context) {
+	g.discard(ctx)
+	_ = g.runtime.Close(ctx) // what it holds goes with it; there is nothing left to report
+	_ = g.cache.Close(ctx)
 }
 
 // settle removes what the last call left. It is done once the call has been answered, so

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -74,6 +75,7 @@ func (g *guest) keep(ctx context.Context, c *call) *guestFault {
 	case err != nil:
 		fault := g.faultOf(c, memory, err)
 		closeInstance(ctx, instance)
+		memory.Free()
 		return fault
 	}
 	var s *snapshot
@@ -98,6 +100,8 @@ func (g *guest) discard(ctx context.Context) {
 		return
 	}
 	closeInstance(ctx, g.kept.instance)
+	// One that its context has ended does not give it back by itself.
+	g.kept.memory.Free()
 	g.kept.snapshot.close()
 	g.kept = nil
 }
@@ -131,8 +135,8 @@ func (g *guest) instantiate(ctx context.Context, memory *guestMemory) (instance 
 		WithRandSource(rand.Reader).
 		WithSysWalltime().
 		WithSysNanotime().
-		// A sleep may outlast the call's deadline: that ends the whole process.
-		WithSysNanosleep()
+		// A sleep that outlasts the call's deadline ends with it.
+		WithNanosleep(func(ns int64) { sleep(ctx, time.Duration(ns)) })
 	instance, err = g.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, memory), g.compiled, config)
 	if err != nil || g.bounds == nil {
 		return instance, err
@@ -159,6 +163,16 @@ func (g *guest) bound(ctx context.Context, instance api.Module) error {
 	}
 	_, err := instance.ExportedFunction(g.bounds.start).Call(ctx)
 	return err
+}
+
+// sleep sleeps until the time is over or the context ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // guestStream is a standard stream of an instance: it belongs to whatever call is

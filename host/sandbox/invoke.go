@@ -120,7 +120,7 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 		if err != nil {
 			return 0, nil, err
 		}
-		if p, err = m.start(ctx, m.setup(), wasm); err != nil {
+		if p, err = m.start(ctx, m.setup(), wasm, m.runs); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -324,7 +324,10 @@ func (m *Module) postMortem(p *process, export string, broken error) error {
 		f.Detail = "the worker ran out of memory"
 		return f
 	}
-	f.Detail = fmt.Sprintf("the worker ended by itself (%s)", exit)
+	f.Detail = "the worker ended by itself"
+	if exit != nil {
+		f.Detail += fmt.Sprintf(" (%s)", exit)
+	}
 	if line := firstLine(last); line != "" {
 		f.Detail += ": " + clean(line, maxDetailBytes)
 	}

@@ -30,6 +30,7 @@ type Module struct {
 	size   int
 	closed atomic.Bool
 	native *nativeCode
+	runs   placement
 }
 
 // Digest returns "sha256:" and the hexadecimal digest of the module's bytes.
@@ -75,6 +76,11 @@ func (m *Module) isClosed() bool { return m.closed.Load() }
 // [ErrWorkerUnusable], [ErrClosed], the context's, and what the file system says.
 // Close the module when it is no longer needed.
 func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module, error) {
+	return s.load(ctx, wasm, limits, inWorker)
+}
+
+// load is Load for a module that runs somewhere.
+func (s *Sandbox) load(ctx context.Context, wasm []byte, limits Limits, where placement) (*Module, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -87,7 +93,7 @@ func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, size: len(wasm)}
+	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, size: len(wasm), runs: where}
 	m.native = s.nativeOf(m)
 	if m.file, err = m.store(wasm); err != nil {
 		return nil, err
@@ -110,10 +116,10 @@ func (s *Sandbox) Load(ctx context.Context, wasm []byte, limits Limits) (*Module
 func (s *Sandbox) nativeOf(m *Module) *nativeCode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, known := s.natives[m.digest]
+	n, known := s.natives[m.dir()]
 	if !known {
-		n = &nativeCode{dir: m.dir(), digest: m.digest, key: s.sealKey, verified: map[string]string{}}
-		s.natives[m.digest] = n
+		n = &nativeCode{dir: m.dir(), digest: m.digest + m.suffix(), key: s.sealKey, verified: map[string]string{}}
+		s.natives[m.dir()] = n
 	}
 	return n
 }
@@ -131,7 +137,15 @@ func (s *Sandbox) withLife(ctx context.Context) (context.Context, context.Cancel
 // dir is where everything of the module is kept. Only the digest names it, never a
 // text out of the module.
 func (m *Module) dir() string {
-	return filepath.Join(m.sandbox.cacheDir, strings.TrimPrefix(m.digest, "sha256:"))
+	return filepath.Join(m.sandbox.cacheDir, strings.TrimPrefix(m.digest, "sha256:")+m.suffix())
+}
+
+// suffix tells the native code of a module by where it runs: it is not the same.
+func (m *Module) suffix() string {
+	if m.runs == inProcess {
+		return "-in-process"
+	}
+	return ""
 }
 
 // store writes the module beside its native code and opens it for reading.
@@ -196,7 +210,7 @@ func (m *Module) setup() setup {
 	return setup{
 		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
 		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
-		TableElements: l.TableElements, GrowsTables: m.inspected.GrowsTables,
+		Interruptible: m.runs == inProcess, TableElements: l.TableElements, GrowsTables: m.inspected.GrowsTables,
 		ImageBytes: min(maxImageBytes, l.MemoryBytes), LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
 		CPUSeconds: seconds(workerCPU + workerThreads*(l.CompileTimeout+l.Timeout)), NoNamespaces: m.sandbox.noNamespaces,
 	}
@@ -215,9 +229,9 @@ func (m *Module) compilerSetup() setup {
 func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error {
 	for {
 		s.mu.Lock()
-		others, busy := s.compiling[m.digest]
+		others, busy := s.compiling[m.dir()]
 		if !busy {
-			s.compiling[m.digest] = make(chan struct{})
+			s.compiling[m.dir()] = make(chan struct{})
 		}
 		s.mu.Unlock()
 		if !busy {
@@ -231,8 +245,8 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error
 	}
 	defer func() {
 		s.mu.Lock()
-		close(s.compiling[m.digest])
-		delete(s.compiling, m.digest)
+		close(s.compiling[m.dir()])
+		delete(s.compiling, m.dir())
 		s.mu.Unlock()
 	}()
 	broken := m.native.verify()
@@ -252,7 +266,7 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error
 		return err
 	}
 	defer s.pool.release(lane{}, nil)
-	p, err := m.start(ctx, m.compilerSetup(), wasm)
+	p, err := m.start(ctx, m.compilerSetup(), wasm, inWorker)
 	if err != nil {
 		return m.loadError(err)
 	}
@@ -261,10 +275,10 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error
 	return m.native.seal()
 }
 
-// start starts a worker and has it load the module, within the compile timeout. The
-// caller holds a slot. The errors are a [*LoadError], a [*Fault] and those of launch.
-func (m *Module) start(ctx context.Context, s setup, wasm []byte) (*process, error) {
-	p, err := m.sandbox.launch(ctx, m.limits)
+// start starts a worker somewhere and has it load the module, within the compile timeout.
+// The caller holds a slot. The errors are a [*LoadError], a [*Fault] and those of launch.
+func (m *Module) start(ctx context.Context, s setup, wasm []byte, where placement) (*process, error) {
+	p, err := m.sandbox.launch(ctx, m.limits, where)
 	if err != nil {
 		return nil, err
 	}

@@ -173,8 +173,8 @@ type parser struct {
 	// instruction is where the one that is being read begins.
 	instruction int
 	growths     int
-	// noted takes each table.grow, unless it is nil.
-	noted *[]growth
+	// notes are taken for a rewriting, unless they are nil.
+	notes *notes
 }
 
 // order is the position of each section in a module, as the format wants it; a

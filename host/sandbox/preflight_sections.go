@@ -450,6 +450,7 @@ func (p *parser) readCode() {
 		}
 		p.end = p.pos + int(size)
 		p.readLocals()
+		p.noteBody()
 		p.instructions()
 		p.bodies++
 	}

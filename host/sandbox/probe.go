@@ -57,13 +57,13 @@ func (s *Sandbox) probe() error {
 
 // launchProbe starts the first worker, without namespaces where the system refuses them.
 func (s *Sandbox) launchProbe(ctx context.Context) (*process, error) {
-	p, err := s.launch(ctx, s.limits)
+	p, err := s.launch(ctx, s.limits, inWorker)
 	var refused *startError
 	if s.spawner.isolation == withoutNamespaces || !errors.As(err, &refused) {
 		return p, err
 	}
 	s.spawner.isolation = withoutNamespaces
-	p, second := s.launch(ctx, s.limits)
+	p, second := s.launch(ctx, s.limits, inWorker)
 	if second != nil {
 		return nil, second // it is not the namespaces
 	}

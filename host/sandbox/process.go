@@ -40,6 +40,8 @@ type process struct {
 	calls  uint32
 	// started is when, for its age.
 	started time.Time
+	// end ends a worker that is a goroutine; there is no cmd then.
+	end context.CancelFunc
 
 	killOnce sync.Once
 	exited   chan struct{}
@@ -128,7 +130,10 @@ func closeAll(files ...*os.File) {
 // pipes. A worker that is dead already still has to be killed: that closes them.
 func (p *process) kill() {
 	p.killOnce.Do(func() {
-		if !p.dead() {
+		switch {
+		case p.end != nil:
+			p.end()
+		case !p.dead():
 			killGroup(p.cmd.Process)
 		}
 		closeAll(p.in, p.out)
@@ -136,7 +141,8 @@ func (p *process) kill() {
 }
 
 // bury waits for up to grace for the worker to end by itself, kills it if it did not,
-// and returns how it ended.
+// and returns how it ended. A goroutine has no state to return, and is not waited for once
+// it was told to end: it may be in the middle of something long.
 func (p *process) bury(grace time.Duration) *os.ProcessState {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -145,6 +151,9 @@ func (p *process) bury(grace time.Duration) *os.ProcessState {
 	case <-timer.C:
 	}
 	p.kill()
+	if p.end != nil {
+		return nil
+	}
 	<-p.exited
 	return p.exit
 }
@@ -164,6 +173,9 @@ func (p *process) dead() bool {
 
 // cpuTime returns for how long the worker has computed in its life.
 func (p *process) cpuTime() (time.Duration, error) {
+	if p.cmd == nil {
+		return 0, errors.ErrUnsupported
+	}
 	used, err := cpuTime(p.cmd.Process.Pid)
 	if err == nil && p.dead() {
 		// Its number may be another's by now.

@@ -70,6 +70,9 @@ type setup struct {
 	LogLevel logLevel `json:"logLevel"`
 	// GrowsTables says that the module is to be rewritten so that its tables have a limit.
 	GrowsTables bool `json:"growsTables,omitempty"`
+	// Interruptible says that the module is to be compiled so that the end of a context ends
+	// it: it runs in the process of its parent.
+	Interruptible bool `json:"interruptible,omitempty"`
 	// Fresh says why every call gets an instance of its own. Empty means that the state of
 	// one is put back after each call.
 	Fresh string `json:"fresh,omitempty"`

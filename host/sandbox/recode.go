@@ -49,26 +49,32 @@ func (p *parser) noteGrowth(table uint32) {
 	if p.growths++; p.growths > maxGrowths {
 		p.exceed("too many instructions grow tables", int64(p.growths), maxGrowths)
 	}
-	if p.noted != nil && p.ok() {
-		*p.noted = append(*p.noted, growth{p.instruction, p.pos, table})
+	if p.notes != nil && p.notes.growths != nil && p.ok() {
+		p.notes.growths = append(p.notes.growths, growth{p.instruction, p.pos, table})
 	}
+}
+
+// noteBody notes that the code of a function begins.
+func (p *parser) noteBody() {
+	if p.notes != nil && p.notes.bodies != nil && p.ok() {
+		p.notes.bodies = append(p.notes.bodies, p.pos)
+	}
+}
+
+// edit replaces a part of the file.
+type edit struct {
+	at, end int
+	with    []byte
 }
 
 // boundTables rewrites a module that has passed preflight and uses table.grow.
 func boundTables(wasm []byte) ([]byte, *tableBounds, error) {
-	if len(wasm) < headerBytes {
-		return nil, nil, errors.New("bound the tables: there is no module")
+	p, err := reread(wasm, &notes{growths: []growth{}})
+	if err != nil {
+		return nil, nil, fmt.Errorf("bound the tables: %w", err)
 	}
-	var growths []growth
-	limits := DefaultLimits()
-	limits.MemoryBytes, limits.TableElements = maxMemoryBytes, maxTableElements
-	p := parser{cursor: cursor{data: wasm, pos: headerBytes, end: len(wasm)}, limits: limits, counts: -1, noted: &growths}
-	p.sections()
-	if !p.ok() {
-		return nil, nil, fmt.Errorf("bound the tables: %w", p.err)
-	}
-	r := &recoder{parser: &p, wasm: wasm, growths: growths, wrappers: map[uint32]uint32{}}
-	for _, g := range growths {
+	r := &recoder{parser: p, wasm: wasm, wrappers: map[uint32]uint32{}, start: -1}
+	for _, g := range p.notes.growths {
 		if int(g.table) >= len(p.tables) {
 			return nil, nil, fmt.Errorf("bound the tables: table %d does not exist", g.table)
 		}
@@ -76,16 +82,59 @@ func boundTables(wasm []byte) ([]byte, *tableBounds, error) {
 			r.wrappers[g.table] = uint32(len(p.functions) + len(r.grown))
 			r.grown = append(r.grown, g.table)
 		}
+		r.edits = append(r.edits, edit{g.at, g.end, binary.AppendUvarint([]byte{opCall}, uint64(r.wrappers[g.table]))})
 	}
 	r.bounds = tableBounds{limit: uint32(p.globals), wanted: uint32(p.globals) + 1}
+	r.findStart()
 	return r.rewrite(), &r.bounds, nil
+}
+
+// interruptible rewrites a module that has passed preflight so that every call of a
+// function can be the end of it. The compiler looks at loops only, and a module can
+// compute for years without one; an empty loop at the beginning of each function is one
+// to look at.
+func interruptible(wasm []byte) ([]byte, error) {
+	p, err := reread(wasm, &notes{bodies: []int{}})
+	if err != nil {
+		return nil, fmt.Errorf("make it interruptible: %w", err)
+	}
+	r := &recoder{parser: p, wasm: wasm, start: -1}
+	for _, at := range p.notes.bodies {
+		r.edits = append(r.edits, edit{at, at, []byte{opLoop, typeNone, opEnd}})
+	}
+	return r.rewrite(), nil
+}
+
+// notes are what a parser takes down for a rewriting. What is nil is not taken down.
+type notes struct {
+	growths []growth
+	// bodies are where the code of each function begins, behind its locals.
+	bodies []int
+}
+
+// reread parses a module that has passed preflight with limits that may have been others.
+func reread(wasm []byte, n *notes) (*parser, error) {
+	if len(wasm) < headerBytes {
+		return nil, errors.New("there is no module")
+	}
+	limits := DefaultLimits()
+	limits.MemoryBytes, limits.TableElements = maxMemoryBytes, maxTableElements
+	p := &parser{cursor: cursor{data: wasm, pos: headerBytes, end: len(wasm)}, limits: limits, counts: -1, notes: n}
+	p.sections()
+	if !p.ok() {
+		return nil, p.err
+	}
+	return p, nil
 }
 
 // recoder writes a module anew, section by section.
 type recoder struct {
-	parser  *parser
-	wasm    []byte
-	growths []growth
+	parser *parser
+	wasm   []byte
+	// edits are what changes in the code, by place.
+	edits []edit
+	// start is the function that is exported instead of being the start function, or -1.
+	start int
 	// grown are the tables that are grown, wrappers the functions that do it.
 	grown    []uint32
 	wrappers map[uint32]uint32
@@ -94,10 +143,9 @@ type recoder struct {
 }
 
 func (r *recoder) rewrite() []byte {
-	start := r.startFunction()
 	r.out = append(make([]byte, 0, len(r.wasm)+4*kib), r.wasm[:headerBytes]...)
 	c := &cursor{data: r.wasm, pos: headerBytes, end: len(r.wasm)}
-	globals := false
+	globals := len(r.grown) == 0 // there is nothing to add
 	for c.left() > 0 {
 		at := c.pos
 		id := c.byte()
@@ -114,6 +162,10 @@ func (r *recoder) rewrite() []byte {
 				continue
 			}
 		}
+		if len(r.grown) == 0 && id != sectionCode {
+			r.out = append(r.out, r.wasm[at:c.pos]...)
+			continue
+		}
 		switch id {
 		case sectionType:
 			wrapper := func(ref byte) []byte { return []byte{typeFunction, 2, ref, typeI32, 1, typeI32} }
@@ -121,11 +173,11 @@ func (r *recoder) rewrite() []byte {
 		case sectionFunction:
 			r.section(id, extended(content, r.wrapperTypes()...))
 		case sectionExport:
-			if start < 0 {
+			if r.start < 0 {
 				r.out = append(r.out, r.wasm[at:c.pos]...)
 				continue
 			}
-			r.section(id, extended(content, exportOf(r.bounds.start, start)))
+			r.section(id, extended(content, exportOf(r.bounds.start, r.start)))
 		case sectionStart: // it is exported
 		case sectionCode:
 			r.section(id, r.code(content, c.pos-len(content)))
@@ -136,8 +188,8 @@ func (r *recoder) rewrite() []byte {
 	return r.out
 }
 
-// startFunction returns the index of the start function, or -1, and names its export.
-func (r *recoder) startFunction() int {
+// findStart finds the start function, if there is one, and names its export.
+func (r *recoder) findStart() {
 	c := &cursor{data: r.wasm, pos: headerBytes, end: len(r.wasm)}
 	for c.left() > 0 {
 		id := c.byte()
@@ -152,9 +204,8 @@ func (r *recoder) startFunction() int {
 				r.bounds.start = name + "_"
 			}
 		}
-		return int(index.u32())
+		r.start = int(index.u32())
 	}
-	return -1
 }
 
 func (r *recoder) section(id byte, content []byte) {
@@ -189,7 +240,7 @@ func (r *recoder) code(content []byte, base int) []byte {
 	c := &cursor{data: content, end: len(content)}
 	n := c.u32()
 	out := binary.AppendUvarint(nil, uint64(n)+uint64(len(r.grown)))
-	left := r.growths
+	left := r.edits
 	for range n {
 		at := c.pos
 		body := c.vector()
@@ -201,8 +252,7 @@ func (r *recoder) code(content []byte, base int) []byte {
 		var changed []byte
 		from := end - len(body)
 		for len(left) > 0 && left[0].at < end {
-			changed = append(changed, r.wasm[from:left[0].at]...)
-			changed = binary.AppendUvarint(append(changed, opCall), uint64(r.wrappers[left[0].table]))
+			changed = append(append(changed, r.wasm[from:left[0].at]...), left[0].with...)
 			from, left = left[0].end, left[1:]
 		}
 		out = append(out, vectorOf(append(changed, r.wasm[from:end]...))...)
@@ -227,6 +277,7 @@ func (r *recoder) wrapper(table uint32) []byte {
 
 // Instructions of the wrappers that the kernel does without.
 const (
+	opLoop      = 0x03
 	opReturn    = 0x0f
 	opCall      = 0x10
 	opTee       = 0x22

@@ -57,6 +57,8 @@ type Options struct {
 	WaitTimeout time.Duration
 	// StartTimeout is how long a worker may take to greet; 0 means 10 seconds.
 	StartTimeout time.Duration
+	// AllowInProcess lets [Sandbox.LoadInProcess] run modules in this process.
+	AllowInProcess bool
 	// Logger receives what guests log; nil drops it.
 	Logger *slog.Logger
 }
@@ -64,10 +66,13 @@ type Options struct {
 // Sandbox loads modules and runs them in worker processes. It is safe for concurrent
 // use.
 type Sandbox struct {
-	command      []string
-	cacheDir     string
-	sealKey      []byte
-	temporary    bool
+	command   []string
+	cacheDir  string
+	sealKey   []byte
+	temporary bool
+
+	allowInProcess bool
+
 	limits       Limits
 	startTimeout time.Duration
 	maxWorkers   int
@@ -119,8 +124,9 @@ func New(o Options) (*Sandbox, error) {
 	maxWorkers := first(o.MaxWorkers, max(minWorkers, 2*runtime.GOMAXPROCS(0)))
 	s := &Sandbox{
 		command: command, cacheDir: cacheDir, sealKey: key, temporary: o.CacheDir == "", limits: limits,
-		startTimeout: first(o.StartTimeout, defaultStartTimeout),
-		logger:       o.Logger, level: levelOf(o.Logger),
+		allowInProcess: o.AllowInProcess,
+		startTimeout:   first(o.StartTimeout, defaultStartTimeout),
+		logger:         o.Logger, level: levelOf(o.Logger),
 		spawner:    newSpawner(),
 		maxWorkers: maxWorkers,
 		pool:       newPool(maxWorkers, first(o.IdleTimeout, defaultIdleTimeout)),
@@ -141,8 +147,12 @@ func New(o Options) (*Sandbox, error) {
 }
 
 // launch starts a worker that has not seen a module yet.
-func (s *Sandbox) launch(ctx context.Context, limits Limits) (*process, error) {
-	p, err := launch(ctx, s.spawner.start, s.command, limits.frameBytes(), s.startTimeout)
+func (s *Sandbox) launch(ctx context.Context, limits Limits, where placement) (p *process, err error) {
+	if where == inProcess {
+		p, err = startHere(limits.frameBytes())
+	} else {
+		p, err = launch(ctx, s.spawner.start, s.command, limits.frameBytes(), s.startTimeout)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,13 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 	}
 	runtime.GOMAXPROCS(workerThreads)
 	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out}
+	w.confine = func(s setup) ([]Layer, error) {
+		// It keeps a file open that cannot be opened any more after that.
+		w.tracker = newPageTracker()
+		// The collector works harder before the limit that kills is reached.
+		debug.SetMemoryLimit(s.NativeBytes / 4 * 3)
+		return harden(s, w.tracker)
+	}
 	if err := w.serve(context.Background()); err != nil {
 		_, _ = fmt.Fprintf(errOut, "worker: %v\n", err)
 		return 1
@@ -49,8 +56,10 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 
 // worker is the child's end of the pipes.
 type worker struct {
-	in      *bufio.Reader
-	out     io.Writer
+	in  *bufio.Reader
+	out io.Writer
+	// confine gives up everything that a worker does not need.
+	confine func(setup) ([]Layer, error)
 	tracker *pageTracker
 	guest   *guest
 	err     error // the pipe's, found inside a host function
@@ -68,9 +77,7 @@ func (w *worker) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the limits: %w", err)
 	}
-	// It keeps a file open that cannot be opened any more after that.
-	w.tracker = newPageTracker()
-	layers, err := harden(s, w.tracker)
+	layers, err := w.confine(s)
 	if err != nil {
 		return fmt.Errorf("confine this process: %w", err)
 	}
@@ -81,8 +88,6 @@ func (w *worker) serve(ctx context.Context) error {
 	if err := writeFrame(w.out, frameHardened, 0, report); err != nil {
 		return fmt.Errorf("report the layers: %w", err)
 	}
-	// The collector works harder before the limit that kills is reached.
-	debug.SetMemoryLimit(s.NativeBytes / 4 * 3)
 	for {
 		f, err := w.read()
 		if errors.Is(err, io.EOF) {

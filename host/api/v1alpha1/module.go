@@ -67,7 +67,23 @@ type ModuleSpec struct {
 	// Limits override the operator's defaults.
 	// +optional
 	Limits *ModuleLimits `json:"limits,omitempty"`
+	// Isolation is where the module runs; Worker if empty. InProcess is for a module that is
+	// trusted like the operator itself: it saves a process, and whatever the module does to
+	// its process it does to the operator. The operator must have been started with
+	// --allow-in-process. Of the limits, cpu does not hold there.
+	// +optional
+	// +kubebuilder:validation:Enum=Worker;InProcess
+	Isolation Isolation `json:"isolation,omitempty"`
 }
+
+// Isolation is where a module runs.
+type Isolation string
+
+// The isolations.
+const (
+	IsolationWorker    Isolation = "Worker"
+	IsolationInProcess Isolation = "InProcess"
+)
 
 // NamespacedName names an object in a namespace.
 type NamespacedName struct {
@@ -256,6 +272,7 @@ const (
 	ModuleReasonNotGranted          = "NotGranted"
 	ModuleReasonInvalidLimits       = "InvalidLimits"
 	ModuleReasonLimitTooHigh        = "LimitTooHigh"
+	ModuleReasonInProcessNotAllowed = "InProcessNotAllowed"
 	ModuleReasonFaulted             = "Faulted"
 )
 
