@@ -125,6 +125,19 @@ func (c *countedRuntime) enter(ctx context.Context, export string) (leave func()
 	}, nil
 }
 
+// happened reports whether a module was called at all. What comes of a caller who has gone,
+// or of workers that are busy with others, says nothing of it.
+func happened(err error) bool {
+	if err == nil {
+		return true
+	}
+	var reasoned interface {
+		error
+		Reason() string
+	}
+	return errors.As(err, &reasoned) && reasoned.Reason() != abi.ReasonWorkerBusy
+}
+
 // timedOut reports whether a call ended at its deadline, or at the end of the processor
 // time that is there to be used up before it.
 func timedOut(err error) bool {

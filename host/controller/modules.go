@@ -309,6 +309,9 @@ func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input 
 	start := time.Now()
 	code, output, err := c.entry.Runtime.Call(ctx, tenant, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))
+	if !happened(err) {
+		return code, output, err
+	}
 	c.entry.hung.Store(timedOut(err))
 	c.entry.hangs.note(ctx, export, timedOut(err))
 	if c.entry.breaker.observe(err, c.modules.clock()) {

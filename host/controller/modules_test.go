@@ -308,6 +308,50 @@ func TestQuarantineOutlivesOtherLimits(t *testing.T) {
 	}
 }
 
+// busyWorkers is what the sandbox says when it has not called a module.
+type busyWorkers struct{}
+
+func (busyWorkers) Error() string  { return "all of the 4 workers were busy for 10s" }
+func (busyWorkers) Reason() string { return abi.ReasonWorkerBusy }
+
+// TestCallsThatWereNotMade: neither the quarantine of a module nor what is known of its
+// hanging ends with a call that was not made.
+func TestCallsThatWereNotMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason string
+		err    error
+		ends   bool
+	}{
+		"Busy":      {"others have the workers", fmt.Errorf("call: %w", busyWorkers{}), false},
+		"Cancelled": {"the operator is shutting down", context.Canceled, false},
+		"Closed":    {"another version takes its place", errors.New("the sandbox is closed"), false},
+		"Trap":      {"near miss: it was called, and its worker is well", crash{died: false}, true},
+		"OK":        {"near miss: it was called", nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := epoch()
+			m := newModules(t, func() time.Time { return now })
+			bad := loadedAs(newManifest("1.0.0"))
+			next := error(crash{died: true})
+			bad.call = func() (int32, error) { return 0, next }
+			m.Put("cilium", Loaded{Digest: "sha256:1", Manifest: newManifest("1.0.0"), Runtime: bad})
+			call := func() {
+				_, _, err := granted(t, m, "cilium").Runtime.Call(t.Context(), "tenant", abi.ExportProvision, nil, nil)
+				require.ErrorIs(t, err, next)
+			}
+			for range crashLimit {
+				call()
+			}
+			m.entry("cilium").hung.Store(true)
+			now = now.Add(probeFirst)
+			next = c.err
+			call()
+			require.Equal(t, !c.ends, m.Faulted("cilium"), c.reason)
+			require.Equal(t, !c.ends, m.entry("cilium").hung.Load(), c.reason)
+		})
+	}
+}
+
 func TestModuleVersion(t *testing.T) {
 	m := newModule()
 	m.Status.Digest = "sha256:1"

@@ -149,7 +149,7 @@ var buildAttempt = onceByKey(func(name string) ([]byte, error) {
 func TestMissingLayersAreLoggedOnce(t *testing.T) {
 	var logs logBuffer
 	s := open(t, sandbox.Options{Worker: fakeCommand(t, "ok"), Logger: logs.logger()})
-	require.Equal(t, []sandbox.Layer{{Name: "landlock", Missing: "it is.[2J a fake"}}, s.Layers())
+	require.Equal(t, []sandbox.Layer{{Name: "landlock", Missing: "it is.[2J a fake"}, {Name: sandbox.LayerProcessorTime}}, s.Layers())
 	m := load(t, s, wasmtest.Echo(), sandbox.Limits{})
 	_, _, err := provision(t, m, nil)
 	require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestLayersOfTheWorker(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPrivileges,
-		sandbox.LayerDump, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls,
+		sandbox.LayerDump, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime,
 	}, names)
 }
 

@@ -31,6 +31,9 @@ const (
 	LayerFiles = "landlock"
 	// LayerCalls is seccomp: of the system calls, only those that a Go runtime needs.
 	LayerCalls = "seccomp"
+	// LayerProcessorTime is the parent's: it reads for how long a worker has computed, and
+	// ends a call whose processor time is over before its deadline.
+	LayerProcessorTime = "processor-time"
 )
 
 // maxLayers and maxLayersBytes bound what is believed of a worker's report.

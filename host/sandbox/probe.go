@@ -39,6 +39,7 @@ func (s *Sandbox) probe() error {
 		})
 		return err
 	})
+	layers = append(layers, processorTime(p))
 	if err != nil {
 		exit := p.bury(deathGrace)
 		words := firstLine(p.stderr.String())
@@ -53,6 +54,15 @@ func (s *Sandbox) probe() error {
 		}
 	}
 	return nil
+}
+
+// processorTime is the layer that needs nothing of the worker.
+func processorTime(p *process) Layer {
+	layer := Layer{Name: LayerProcessorTime}
+	if _, err := p.cpuTime(); err != nil {
+		layer.Missing = clean(err.Error(), maxDetailBytes)
+	}
+	return layer
 }
 
 // launchProbe starts the first worker, without namespaces where the system refuses them.

@@ -50,6 +50,8 @@ func holds(layer string) string {
 		return "it can open no file and no TCP connection"
 	case sandbox.LayerCalls:
 		return "it can make only the system calls that a Go program needs"
+	case sandbox.LayerProcessorTime:
+		return "a call that computes for too long is ended before its deadline"
 	default:
 		return ""
 	}
@@ -64,6 +66,8 @@ func remedyOf(layer string) string {
 		return "run Linux 5.13 or later with landlock among its security modules (lsm=landlock,... on the kernel's command line), and a worker that was built with CGO_ENABLED=0"
 	case sandbox.LayerCalls:
 		return "run a kernel with seccomp filters (CONFIG_SECCOMP_FILTER), and a worker that was built with CGO_ENABLED=0"
+	case sandbox.LayerProcessorTime:
+		return "run the operator on Linux; without it spec.limits.cpu of a Module does not hold, and its timeout does"
 	case sandbox.LayerLimits:
 		return "raise the hard limits of the operator to what its workers are given (ulimit -H)"
 	default:
