@@ -19,9 +19,10 @@ func (a *attempt) sweep(ctx context.Context, deployed []manifestObject) ([]objec
 	if len(dropped) == 0 {
 		return nil, nil
 	}
+	hide := hiding(a.last.secrets(a.recorded.Secrets))
 	found, err := a.at.survivors(ctx, dropped, a.key)
 	if err != nil {
-		return nil, readError(err, "looking for what the last revision dropped")
+		return nil, readError(veil(err, hide), "looking for what the last revision dropped")
 	}
 	var left []survivor
 	var objects []object
@@ -32,7 +33,7 @@ func (a *attempt) sweep(ctx context.Context, deployed []manifestObject) ([]objec
 		left, objects = append(left, s), append(objects, s.object)
 	}
 	if err := a.at.deleteAll(ctx, left, background); err != nil {
-		return nil, readError(err, "deleting what the last revision dropped")
+		return nil, readError(veil(err, hide), "deleting what the last revision dropped")
 	}
 	return objects, nil
 }
