@@ -173,7 +173,7 @@ func TestBlueprintInvalid(t *testing.T) {
 	}
 	f.owner(t, "empty", "{}")
 	said := ownerConditions(t, f.awaitOwner(t, "empty", "Stalled", "True/Invalid"))
-	require.Equal(t, "The Blueprint odd makes no Stack of it: parameters.behaviour: parameters.behaviour: no such key: behaviour", said["Available"].Message)
+	require.Equal(t, "The Blueprint odd makes no Stack of it: parameters.behaviour: no such key: behaviour", said["Available"].Message)
 	f.awaitOwner(t, "a", "Available", available)
 
 	edit := func(change func(*v1alpha1.Blueprint)) {

@@ -88,13 +88,13 @@ func (b *Blueprint) Stack(ctx context.Context, resource json.RawMessage) (v1alph
 	spec.Resource = &apiextensionsv1.JSON{Raw: resource}
 	var found findings
 	if spec.Suspend, err = b.suspended(ctx, variables); err != nil {
-		found.addf("suspend", "", "%s", clipSentence(err.Error()))
+		found.addPlaced("suspend", err)
 	}
 	for name, t := range b.parameters {
 		path := "parameters" + fieldPath(name)
 		value, err := newEvaluation(variables).run(ctx, t)
 		if err != nil {
-			found.addf(path, "", "%s", clipSentence(err.Error()))
+			found.addPlaced(path, err)
 			continue
 		}
 		encoded, err := encodeJSON(value)

@@ -80,12 +80,13 @@ func TestBlueprintStack(t *testing.T) {
 		"nested":       {reason: "documents", parameters: map[string]string{"d": `{"l":["${resource.spec.cidr}",null,1]}`}, want: map[string]string{"d": `{"l":["10.0.0.0/8",null,1]}`}},
 		"escaped":      {reason: "as everywhere", parameters: map[string]string{"s": `"$${x}"`}, want: map[string]string{"s": `"${x}"`}},
 		"injection":    {reason: "what the owner says is not evaluated again", parameters: map[string]string{"s": `"${resource.spec.cidr}"`}, owner: strings.ReplaceAll(theCluster, "10.0.0.0/8", "${1 + 1}"), want: map[string]string{"s": `"${1 + 1}"`}},
-		"absent":       {reason: "a missing field is told by its place", parameters: map[string]string{"s": `"${resource.spec.region}"`}, invalid: "parameters.s: "},
+		"absent":       {reason: "a missing field is told by its place", parameters: map[string]string{"s": `"${resource.spec.region}"`}, invalid: "parameters.s: no such key: region"},
+		"absent deep":  {reason: "within a document too", parameters: map[string]string{"d": `{"l":["${resource.spec.region}"]}`}, invalid: "parameters.d.l[0]: no such key: region"},
 		"optional":     {reason: "near miss: it may be missing", parameters: map[string]string{"s": `"${resource.spec.?region.orValue('eu')}"`}, want: map[string]string{"s": `"eu"`}},
 		"suspend":      {reason: "the owner says so", suspend: "resource.spec.paused", suspended: true},
 		"awake":        {reason: "near miss", suspend: "!resource.spec.paused"},
 		"suspend text": {reason: "the type is known only now", suspend: "resource.spec.cidr", invalid: "suspend: the result is of type string"},
-		"suspend none": {reason: "nothing is guessed", suspend: "resource.spec.sleep", invalid: "suspend: "},
+		"suspend none": {reason: "nothing is guessed", suspend: "resource.spec.sleep", invalid: "suspend: no such key: sleep"},
 		"too large":    {reason: "etcd has a limit", owner: `{"spec":"` + strings.Repeat("x", MaxResourceBytes) + `"}`, invalid: "resource: it has 262155 bytes and 262144 are allowed"},
 		"no object":    {reason: "hostile input", owner: `[]`, invalid: "resource: it is not an object"},
 		"no JSON":      {reason: "hostile input", owner: `{`, invalid: "resource: it is not JSON"},
@@ -105,6 +106,8 @@ func TestBlueprintStack(t *testing.T) {
 				invalid := &InvalidError{}
 				require.ErrorAs(t, err, &invalid, c.reason)
 				require.Contains(t, err.Error(), c.invalid, c.reason)
+				require.Len(t, invalid.Findings, 1)
+				require.NotContains(t, invalid.Findings[0].Problem, invalid.Findings[0].Path, "the place is told once")
 				return
 			}
 			require.NoError(t, err, c.reason)

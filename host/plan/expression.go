@@ -186,12 +186,12 @@ func (e *expression) evaluate(ctx context.Context, variables map[string]any) (re
 		return value, nil
 	}
 	if stopped := ctx.Err(); stopped != nil {
-		return nil, fmt.Errorf("%s: %w", e.path, stopped)
+		return nil, placed(e.path, stopped)
 	}
 	if e.missesFact(err) {
-		return nil, fmt.Errorf("%s: %w: %w", e.path, errFactMissing, err)
+		return nil, placed(e.path, fmt.Errorf("%w: %w", errFactMissing, err))
 	}
-	return nil, fmt.Errorf("%s: %w", e.path, err)
+	return nil, placed(e.path, err)
 }
 
 // missesFact decides whether a failed selection is one into the facts. What starts

@@ -158,7 +158,7 @@ func (e *evaluation) value(ctx context.Context, node any) (any, error) {
 		if e.dropFailed {
 			return nil, errDropped
 		}
-		return nil, fmt.Errorf("%s: the expression does not compile", n.path)
+		return nil, placed(n.path, errors.New("the expression does not compile"))
 	case map[string]any:
 		return e.object(ctx, n)
 	case []any:
@@ -215,7 +215,7 @@ func (e *evaluation) interpolate(ctx context.Context, i *interpolation) (any, er
 		}
 		encoded, err := encodeJSON(value)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", p.expression.path, err)
+			return nil, placed(p.expression.path, err)
 		}
 		text.Write(encoded)
 	}
@@ -229,7 +229,7 @@ func (e *evaluation) expression(ctx context.Context, x *expression) (any, error)
 	}
 	value, err := e.exporter.export(result, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", x.path, err)
+		return nil, placed(x.path, err)
 	}
 	return value, nil
 }
