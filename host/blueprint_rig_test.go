@@ -109,13 +109,16 @@ func (f *foreign) uninstall(t *testing.T) {
 // permit is what an admin does for a kind: a role that the operator's aggregates.
 func (f *foreign) permit(t *testing.T) {
 	t.Helper()
-	role := &rbacv1.ClusterRole{
+	f.create(t, f.role())
+}
+
+func (f *foreign) role() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "caisson-owners-" + f.plural, Labels: map[string]string{"rbac.caisson.dev/aggregate-to-operator": "true"}},
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{f.gvk.Group}, Resources: []string{f.plural, f.plural + "/status"}, Verbs: []string{"get", "list", "watch", "patch"},
 		}},
 	}
-	f.create(t, role)
 }
 
 // blueprint creates the Blueprint of the kind, out of YAML that stands below the resource.

@@ -23,6 +23,14 @@ type writer struct {
 	client client.Client
 	kind   *kind
 	prefix string
+	// refused is set when the API server lets the operator not write.
+	refused bool
+}
+
+// heed takes note of a refusal.
+func (w *writer) heed(err error) error {
+	w.refused = w.refused || apierrors.IsForbidden(err)
+	return err
 }
 
 // trouble is why an owner could not be told in its conditions; the zero value is none.
@@ -94,7 +102,7 @@ func (w *writer) write(ctx context.Context, owner *unstructured.Unstructured, co
 	case listPlain:
 		return w.merge(ctx, owner, entries)
 	default:
-		return trouble{v1alpha1.ReasonNotInSchema, fmt.Sprintf("The schema of %s has no status.conditions, so that events tell how the Stacks are doing.", w.kind)}, nil
+		return trouble{v1alpha1.ReasonNotInSchema, fmt.Sprintf("There is no CRD of %s with status.conditions, so that events tell how the Stacks are doing.", w.kind)}, nil
 	}
 }
 
@@ -151,9 +159,9 @@ func (w *writer) send(ctx context.Context, owner *unstructured.Unstructured, ent
 	}
 	configuration := client.ApplyConfigurationFromUnstructured(o)
 	if w.kind.shape.subresource {
-		return w.client.Status().Apply(ctx, configuration, client.FieldOwner(v1alpha1.BlueprintFieldManager))
+		return w.heed(w.client.Status().Apply(ctx, configuration, client.FieldOwner(v1alpha1.BlueprintFieldManager)))
 	}
-	return w.client.Apply(ctx, configuration, client.FieldOwner(v1alpha1.BlueprintFieldManager))
+	return w.heed(w.client.Apply(ctx, configuration, client.FieldOwner(v1alpha1.BlueprintFieldManager)))
 }
 
 // merge writes a list that is one value: with the entries of the others in it, and only
@@ -223,7 +231,7 @@ func (w *writer) claim(ctx context.Context, owner *unstructured.Unstructured, ty
 
 // patch writes what differs, over the version that was read.
 func (w *writer) patch(ctx context.Context, owner, before *unstructured.Unstructured) error {
-	return w.client.Patch(ctx, owner, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(v1alpha1.FieldManager))
+	return w.heed(w.client.Patch(ctx, owner, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(v1alpha1.FieldManager)))
 }
 
 // replace writes the whole list.
@@ -238,9 +246,9 @@ func (w *writer) replace(ctx context.Context, owner *unstructured.Unstructured, 
 	patch := client.RawPatch("application/merge-patch+json", data)
 	target := owner.DeepCopy()
 	if w.kind.shape.subresource {
-		return w.client.Status().Patch(ctx, target, patch, client.FieldOwner(v1alpha1.BlueprintFieldManager))
+		return w.heed(w.client.Status().Patch(ctx, target, patch, client.FieldOwner(v1alpha1.BlueprintFieldManager)))
 	}
-	return w.client.Patch(ctx, target, patch, client.FieldOwner(v1alpha1.BlueprintFieldManager))
+	return w.heed(w.client.Patch(ctx, target, patch, client.FieldOwner(v1alpha1.BlueprintFieldManager)))
 }
 
 // merged puts our entries into a list, where they were or at the end, and removes those of

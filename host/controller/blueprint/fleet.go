@@ -53,8 +53,9 @@ type news int
 const (
 	// countsChanged is about owners.
 	countsChanged news = iota
-	// watchLost is about the watch: the kind may have gone, or the right to watch it.
-	watchLost
+	// rightsLost is about the kind: it may have gone, or the right to watch it or to write
+	// to its objects.
+	rightsLost
 )
 
 var (

@@ -39,6 +39,9 @@ type ownerReconciler struct {
 	clock       func() time.Time
 	// changed is called when the tally has changed.
 	changed func()
+	// refused is called when the API server lets the operator not write to an owner: a watch
+	// that is open goes on for minutes when a right is taken away.
+	refused func()
 }
 
 // visit is one look at one owner.
@@ -73,6 +76,9 @@ func (r *ownerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 	err := v.act(ctx)
+	if v.writer.refused {
+		r.refused()
+	}
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}

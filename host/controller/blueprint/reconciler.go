@@ -165,7 +165,7 @@ func (r *Reconciler) state(run *run, o *order) finding {
 	switch {
 	case o.kind.shape.list == listNone:
 		f.written = condition(v1alpha1.ConditionConditionsWritten, metav1.ConditionFalse, v1alpha1.ReasonNotInSchema,
-			fmt.Sprintf("The schema of %s has no status.conditions; events on the owners tell of their Stacks.", o.kind))
+			fmt.Sprintf("There is no CRD of %s with status.conditions; events on the owners tell of their Stacks.", o.kind))
 	case f.counts.troubled > 0:
 		f.written = condition(v1alpha1.ConditionConditionsWritten, metav1.ConditionFalse, f.counts.trouble.reason, clip(f.counts.String()))
 	}

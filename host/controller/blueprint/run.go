@@ -87,7 +87,7 @@ func (f *Fleet) start(ctx context.Context, o *order) *run {
 		if err := f.serve(ctx, r); err != nil && ctx.Err() == nil {
 			f.options.Logger.Error(err, "the controller of a kind has ended", "kind", r.kind.String())
 			r.fail(err)
-			f.changed(r, watchLost)
+			f.changed(r, rightsLost)
 		}
 	}()
 	return r
@@ -105,7 +105,7 @@ func (f *Fleet) serve(ctx context.Context, r *run) error {
 		HTTPClient: f.options.HTTPClient, Scheme: f.options.Scheme, Mapper: mapper, DefaultTransform: trim,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
 			if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
-				f.changed(r, watchLost)
+				f.changed(r, rightsLost)
 			}
 		},
 	})
@@ -121,7 +121,7 @@ func (f *Fleet) serve(ctx context.Context, r *run) error {
 		Reconciler: &ownerReconciler{
 			run: r, owners: owners, client: direct, stacks: f.options.Stacks, live: f.options.Live,
 			writeStacks: f.options.Client, events: f.options.Events, clock: f.options.Clock,
-			changed: func() { f.changed(r, countsChanged) },
+			changed: func() { f.changed(r, countsChanged) }, refused: func() { f.changed(r, rightsLost) },
 		},
 		MaxConcurrentReconciles: ownerWorkers, SkipNameValidation: &skip, RecoverPanic: &recover, Logger: f.options.Logger,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](ownerRetryBase, ownerRetryMax),

@@ -110,7 +110,7 @@ func (r *Reconciler) news() source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.fleet.listen(func(name string, uid types.UID, what news) {
 			request := reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
-			if what == watchLost {
+			if what == rightsLost {
 				r.doubt(uid)
 				queue.AddAfter(request, r.backoff.When(uid))
 				return
