@@ -116,7 +116,13 @@ func (c *countedRuntime) enter(ctx context.Context, export string) (leave func()
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("wait for module %s: %w", c.name, context.Cause(ctx))
 		}
-		return nil, provisioner.Yield(abi.ReasonModuleBusy, why).WithRetryAfter(jitter(busyPause))
+		reason := abi.ReasonModuleBusy
+		if inside := c.modules.inside.Load(); g == c.entry.gate && inside > int64(c.modules.workers) {
+			// It is not the module that does not come to an end: it waits for others.
+			reason = abi.ReasonWorkerBusy
+			why = fmt.Sprintf("%d calls of all modules share %d workers, and none of module %s comes to an end", inside, c.modules.workers, c.name)
+		}
+		return nil, provisioner.Yield(reason, why).WithRetryAfter(jitter(busyPause))
 	}
 	return func() {
 		for _, g := range gates {

@@ -234,6 +234,39 @@ func TestConcurrencyOfAModule(t *testing.T) {
 	}
 }
 
+// TestModuleThatWaitsIsNotStuck: a module whose calls wait for workers that others have is
+// not said to hang.
+func TestModuleThatWaitsIsNotStuck(t *testing.T) {
+	m := newModules(t, time.Now) // with four workers, of which a module gets two
+	// The runtime knows nothing of workers: those of the first two modules hang in theirs,
+	// and those of the third wait for one.
+	all := newStuck()
+	for _, name := range []string{"one", "two", "waits"} {
+		m.Put(name, Loaded{Digest: "sha256:" + name, Manifest: newManifest("1.0.0"), Runtime: all})
+	}
+	var held sync.WaitGroup
+	call := func(name string) error {
+		_, _, err := granted(t, m, name).Runtime.Call(t.Context(), "team", abi.ExportProvision, nil, nil)
+		return err
+	}
+	hold := func(name string, under int64) {
+		for range 2 {
+			held.Go(func() { require.ErrorIs(t, call(name), hangingFault{}) })
+		}
+		require.Eventually(t, func() bool { return all.under.Load() == under }, time.Minute, time.Millisecond)
+	}
+	hold("one", 2)
+	hold("two", 4)
+	require.Equal(t, abi.ReasonModuleBusy, provisioner.OutcomeOf(call("one")).Headline.Reason, "near miss: nobody waits for a worker")
+	hold("waits", 6)
+	o := provisioner.OutcomeOf(call("waits"))
+	require.Equal(t, abi.Yield, o.Class)
+	require.Equal(t, abi.ReasonWorkerBusy, o.Headline.Reason)
+	require.Contains(t, o.Headline.Why, "6 calls of all modules share 4 workers")
+	close(all.release)
+	held.Wait()
+}
+
 // callAndRelease makes one call that hangs and comes to its end.
 func callAndRelease(t *testing.T, m *Modules, s *stuck, name string) error {
 	t.Helper()

@@ -50,6 +50,9 @@ type Modules struct {
 	clock   func() time.Time
 	// workers is how many calls can be under way, width how many of one module may be.
 	workers, width int
+	// inside counts the calls that have been handed to the runtime, those included that wait
+	// there for a worker.
+	inside atomic.Int64
 	// slow is the gate that the modules share whose last call ran into its deadline:
 	// several that hang must not hold up more than one does.
 	slow *gate
@@ -306,6 +309,8 @@ func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input 
 		return 0, nil, err
 	}
 	defer leave()
+	c.modules.inside.Add(1)
+	defer c.modules.inside.Add(-1)
 	start := time.Now()
 	code, output, err := c.entry.Runtime.Call(ctx, tenant, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))

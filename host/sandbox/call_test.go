@@ -216,6 +216,22 @@ func TestPayloadLimits(t *testing.T) {
 	require.Len(t, out, 50)
 }
 
+// TestRaisedPayloads passes on what is far above the defaults, and no more than is allowed.
+func TestRaisedPayloads(t *testing.T) {
+	const size = 20 << 20
+	s := open(t, sandbox.Options{})
+	m := load(t, s, wasmtest.Echo(), sandbox.Limits{InputBytes: size, OutputBytes: size, ArenaBytes: 3 * size})
+	payload := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	_, out, err := provision(t, m, payload)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(payload, out))
+	_, _, err = provision(t, m, append(payload, 'x'))
+	faultOf(t, err, sandbox.FaultInput)
+	_, out, err = provision(t, m, []byte("small"))
+	require.NoError(t, err, "and the next call finds nothing of it")
+	require.Equal(t, "small", string(out))
+}
+
 func TestLogs(t *testing.T) {
 	var log logBuffer
 	s := open(t, sandbox.Options{Logger: log.logger()})

@@ -22,6 +22,15 @@
 // well (harden_linux.go). What a machine lacks is said by [Sandbox.Layers] and, once, in
 // the log.
 //
+// Every call has limits (limits.go), and each that is hit is a [*Fault] with both of its
+// numbers. Who holds a guest to them depends on who can: its memory and blocks the worker,
+// its tables code that is added to it (recode.go), its requests and answers the parent
+// (budget.go), its processor time the parent by the kernel's clock (cpu.go), and all that
+// is left the resource limits of the process.
+//
+// A module that is trusted like the program itself may run in this process instead
+// (inprocess.go): the same loop in a goroutine, behind the same pipes.
+//
 // No call sees what another one left. A worker keeps one instance and, after each call,
 // puts its memory and its globals back to what they were when the initialiser had run
 // (snapshot.go); where that is not all that a module can change (preflight_state.go), or a

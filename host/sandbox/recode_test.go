@@ -167,6 +167,58 @@ func FuzzBoundTables(f *testing.F) {
 	})
 }
 
+// FuzzInterruptible proves the same of what is done to modules of this process, and that it
+// can be done after the other rewriting.
+func FuzzInterruptible(f *testing.F) {
+	for _, wasm := range growers() {
+		f.Add(wasm)
+	}
+	for _, wasm := range wasmtest.Leavers() {
+		f.Add(wasm)
+	}
+	f.Add(wasmtest.Stallers()["expo"])
+	f.Add(wasmtest.Recurses())
+	f.Fuzz(func(t *testing.T, wasm []byte) {
+		if len(wasm) > 16*kib {
+			return
+		}
+		inspected, err := Preflight(wasm, Limits{})
+		if err != nil {
+			return
+		}
+		if inspected.GrowsTables {
+			if wasm, _, err = boundTables(wasm); err != nil {
+				return
+			}
+		}
+		changed, err := interruptible(wasm)
+		require.NoError(t, err)
+		require.Equal(t, compiles(t, wasm), compiles(t, changed))
+	})
+}
+
+// TestInterruptible: each function begins with a loop, and does what it did.
+func TestInterruptible(t *testing.T) {
+	wasm := wasmtest.Counts()
+	changed, err := interruptible(wasm)
+	require.NoError(t, err)
+	require.Len(t, changed, len(wasm)+2*3, "three bytes for each of two functions")
+	require.Equal(t, 2, bytes.Count(changed, []byte{opLoop, typeNone, opEnd}))
+	r := wazero.NewRuntime(t.Context())
+	defer r.Close(t.Context())
+	instance, err := r.Instantiate(t.Context(), changed)
+	require.NoError(t, err)
+	for want := range uint64(3) {
+		got, err := instance.ExportedFunction("provision").Call(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want+1, got[0])
+	}
+	for _, broken := range [][]byte{nil, []byte("no module at all"), wasm[:len(wasm)-1]} {
+		_, err := interruptible(broken)
+		require.Error(t, err)
+	}
+}
+
 // compiles reports whether the compiler takes a module. The interpreter does not know each
 // spelling of an instruction.
 func compiles(t *testing.T, wasm []byte) bool {
