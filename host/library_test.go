@@ -280,6 +280,37 @@ func TestLibrary(t *testing.T) {
 	require.Empty(t, names(left), "neither record nor inventory nor registration")
 }
 
+// TestLibraryWithoutObjects: a program that has forgotten UseObjects is told so, once for
+// each leaf, and what it made itself works. Its objects can be deleted.
+func TestLibraryWithoutObjects(t *testing.T) {
+	r := needRig(t)
+	l := r.library(t)
+	r.empower(t, l.foreign.namespace)
+	bytes, err := l.host.LoadModule(t.Context(), host.ModuleOptions{Name: "bytes", Wasm: r.wasm["prober"], Grant: everything()})
+	require.NoError(t, err)
+	require.NoError(t, host.Manage(l.host, host.Kind[*garden]{
+		Name: "library.example.com/garden",
+		Tree: func(pass *host.Pass, g *garden) (provisioner.Provisioner, error) {
+			return concurrent.New("all", concurrent.Options{},
+				pass.Module("bytes", bytes, plants(g.Namespace, "bytes")),
+				pass.Module("object", l.host.ModuleObject("nobody"), nil),
+				pass.ApplicationObject("near", "nothing", application.Node{}),
+			), nil
+		},
+	}))
+	l.run(t)
+	object := l.owner(t, "eden", "{}")
+	key := client.ObjectKeyFromObject(object)
+	l.awaitGarden(t, key, "False/Retrying", abi.ReasonUnexpected)
+	require.Equal(t, "bytes", text(t, r.admin, key.Namespace, "bytes", "by"))
+	eventually(t, "the reason in the log", func() (bool, string) {
+		log := l.log.String()
+		return strings.Contains(log, "see UseObjects"), log
+	})
+	require.NoError(t, r.admin.Delete(t.Context(), object))
+	l.awaitNoOwner(t, key.Name)
+}
+
 // text is a key of a ConfigMap, and empty if there is none.
 func text(t *testing.T, c client.Client, namespace, name, key string) string {
 	t.Helper()

@@ -98,9 +98,12 @@ func (h *Host) LoadModule(ctx context.Context, o ModuleOptions) (*Module, error)
 
 // ModuleObject stands for the Module object of that name, whose admin decides what it is
 // and what it may do. It may come and change at any time. [Host.UseObjects] must have been
-// called.
+// called; without it the leaf is a Retry unexpected, whose why says so.
 func (h *Host) ModuleObject(name string) *Module {
 	return &Module{instance: func(ctx context.Context, namespace string, inputs provisioner.InputRecorder) (*module.Instance, error) {
+		if h.watched != controller.CaissonObjects {
+			return nil, errNoObjects().WithCause(module.ErrNeverLoaded) // A removal does not wait for it.
+		}
 		return plan.FindModule(ctx, h.trees.modules, namespace, name, inputs)
 	}}
 }

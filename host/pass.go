@@ -63,11 +63,12 @@ func (p *Pass) Application(name string, app cd.Application) provisioner.Provisio
 }
 
 // ApplicationObject makes a leaf that installs what the Application object of that name
-// describes, over which the node has its say. [Host.UseObjects] must have been called.
+// describes, over which the node has its say. [Host.UseObjects] must have been called;
+// without it the leaf is a Retry unexpected, whose why says so.
 func (p *Pass) ApplicationObject(name, object string, node application.Node) provisioner.Provisioner {
 	return p.kit.Application(name, func(ctx context.Context) (*cd.Application, error) {
 		if p.catalogue == nil {
-			return nil, provisioner.Retry(abi.ReasonUnexpected, "the program does not use the objects of Caisson; see UseObjects")
+			return nil, errNoObjects()
 		}
 		current, ok := scope.FromContext(ctx)
 		if !ok {
@@ -76,6 +77,12 @@ func (p *Pass) ApplicationObject(name, object string, node application.Node) pro
 		id := scope.ResourceIdentifier{Owner: p.kit.Owner(), Path: name, Name: name}
 		return application.Build(ctx, p.catalogue, p.kit.Inputs(), current, id, object, node)
 	})
+}
+
+// errNoObjects is the answer of leaves that need the objects of Caisson in a program that
+// does not use them. Nobody would load a module, or wake the object for a catalogue.
+func errNoObjects() *provisioner.Error {
+	return provisioner.Retry(abi.ReasonUnexpected, "the program does not use the objects of Caisson; see UseObjects")
 }
 
 // Native makes a leaf of a provisioner of the program's own, which acts in the scope of
