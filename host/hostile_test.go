@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,10 +49,14 @@ func TestHostileModules(t *testing.T) {
 	r := needRig(t)
 	cases := map[string]struct {
 		reason      string
+		limits      string
 		disposition abi.Disposition
 		code        string
 	}{
 		"loop":       {reason: "killed at the deadline", disposition: abi.Retry, code: abi.ReasonTimeout},
+		"loops":      {reason: "killed long before it, for what it computed", limits: "{timeout: 5m, cpu: 300ms}", disposition: abi.Retry, code: abi.ReasonCPUExceeded},
+		"nag":        {reason: "stopped when it does not listen", limits: "{timeout: 5m, hostCalls: 10}", disposition: abi.Retry, code: abi.ReasonHostCallsExceeded},
+		"nags":       {reason: "nor to another limit", limits: "{timeout: 5m, hostCallTotal: 1Ki}", disposition: abi.Retry, code: abi.ReasonHostBytesExceeded},
 		"allocate":   {reason: "stopped at the limit", disposition: abi.Retry, code: abi.ReasonMemoryExceeded},
 		"trap":       {reason: "its own fault, and final after five", disposition: abi.Terminal, code: abi.ReasonModuleTrap},
 		"seven":      {reason: "no disposition", disposition: abi.Retry, code: abi.ReasonModuleBadCode},
@@ -60,12 +65,16 @@ func TestHostileModules(t *testing.T) {
 	}
 	namespace := r.tenant(t, "hostile")
 	r.hostileModule(t, "innocent")
-	for behaviour := range cases {
-		r.hostileModule(t, "hostile-"+behaviour)
+	for behaviour, c := range cases {
+		if c.limits == "" {
+			c.limits = "{timeout: 1s, memory: 64Mi}"
+		}
+		r.guestModule(t, "hostile-"+behaviour, "limits: "+c.limits)
 	}
 	keys := map[string]client.ObjectKey{}
 	for behaviour := range cases {
-		keys[behaviour] = r.stack(t, namespace, behaviour, hostileStack("hostile-"+behaviour, behaviour))
+		// Where one way meets several limits, the name says it in the plural.
+		keys[behaviour] = r.stack(t, namespace, behaviour, hostileStack("hostile-"+behaviour, strings.TrimSuffix(behaviour, "s")))
 	}
 	innocent := r.stack(t, namespace, "innocent", hostileStack("innocent", "ok"))
 	for behaviour, c := range cases {
@@ -114,6 +123,29 @@ grant:
 	message = r.awaitModule(t, "ceiling", "True/LimitTooHigh")
 	require.Contains(t, message, "with the limits of before: spec.limits.hostCalls is 5001, and this operator allows 5000 at most")
 	r.awaitStack(t, key, "True/Provisioned")
+}
+
+// TestInProcessIsRefused: an operator that was not told to trust anybody does not.
+func TestInProcessIsRefused(t *testing.T) {
+	r := needRig(t)
+	const spec = `
+reference: registry.example.com/modules/hostile:1
+allowedNamespaces: ["*"]
+grant:
+  capabilities: [secret_read]
+  secrets: [{namespace: $(owner), names: [token]}]
+`
+	r.module(t, "trusted", spec+"isolation: InProcess")
+	message := r.awaitModule(t, "trusted", "False/InProcessNotAllowed")
+	require.Contains(t, message, "start the operator with --allow-in-process if the module is trusted like the operator itself")
+	eventually(t, "the edit", func() (bool, string) {
+		object := &v1alpha1.Module{}
+		require.NoError(t, r.admin.Get(t.Context(), client.ObjectKey{Name: "trusted"}, object))
+		object.Spec.Isolation = v1alpha1.IsolationWorker
+		err := r.admin.Update(t.Context(), object)
+		return err == nil, fmt.Sprint(err)
+	})
+	r.awaitModule(t, "trusted", "True/Loaded")
 }
 
 // TestFactsSurvive: facts come back from the API server as they were published, nulls and

@@ -131,6 +131,19 @@ func (c *countedRuntime) enter(ctx context.Context, export string) (leave func()
 	}, nil
 }
 
+// notCalled spreads what waits for a worker over some time, so that it does not come back
+// all at once.
+func (c *countedRuntime) notCalled(err error) error {
+	var busy interface {
+		error
+		Reason() string
+	}
+	if !errors.As(err, &busy) {
+		return err
+	}
+	return provisioner.Yield(abi.ReasonWorkerBusy, "call module "+c.name).WithCause(err).WithRetryAfter(jitter(busyPause))
+}
+
 // happened reports whether a module was called at all. What comes of a caller who has gone,
 // or of workers that are busy with others, says nothing of it.
 func happened(err error) bool {

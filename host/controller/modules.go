@@ -315,7 +315,7 @@ func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input 
 	code, output, err := c.entry.Runtime.Call(ctx, tenant, export, input, host)
 	c.modules.metrics.observeCall(c.name, export, code, err, time.Since(start))
 	if !happened(err) {
-		return code, output, err
+		return code, output, c.notCalled(err)
 	}
 	c.entry.hung.Store(timedOut(err))
 	c.entry.hangs.note(ctx, export, timedOut(err))

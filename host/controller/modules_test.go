@@ -346,6 +346,14 @@ func TestCallsThatWereNotMade(t *testing.T) {
 			now = now.Add(probeFirst)
 			next = c.err
 			call()
+			if name == "Busy" {
+				_, _, err := granted(t, m, "cilium").Runtime.Call(t.Context(), "tenant", abi.ExportProvision, nil, nil)
+				o := provisioner.OutcomeOf(err)
+				require.Equal(t, abi.Yield, o.Class, "nothing is wrong with it")
+				require.Equal(t, abi.ReasonWorkerBusy, o.Headline.Reason)
+				require.Contains(t, o.Headline.Why, "all of the 4 workers were busy for 10s")
+				require.InDelta(t, busyPause, o.RetryAfter, float64(busyPause)/2, "not all at once")
+			}
 			require.Equal(t, !c.ends, m.Faulted("cilium"), c.reason)
 			require.Equal(t, !c.ends, m.entry("cilium").hung.Load(), c.reason)
 		})

@@ -114,6 +114,10 @@ func (s *site) catalogue(ctx context.Context, shelf *shelf) error {
 	for _, name := range names {
 		module := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		module.Spec = v1alpha1.ModuleSpec{Reference: shelf.reference(name), AllowedNamespaces: []string{"*"}, Grant: v1alpha1.Grant{Capabilities: []string{}}}
+		if name == moduleCrashes {
+			most := int64(tableOfTheModule)
+			module.Spec.Limits = &v1alpha1.ModuleLimits{TableElements: &most}
+		}
 		if name == moduleName(goModule) {
 			module.Spec.Grant = v1alpha1.Grant{
 				Capabilities: []string{"secret_read"},

@@ -46,7 +46,12 @@ type small struct {
 // loops never comes back.
 func loops() []byte { return []byte{opLoop, blockVoid, opBranch, 0, opEnd, opI32Const, 0} }
 
-// growsTable asks for a table that no limit of a guest covers, which ends its worker.
+// tableOfTheModule is what a Module must allow so that growsTable ends its worker, instead
+// of being refused.
+const tableOfTheModule = 1 << 27
+
+// growsTable asks for a table that its Module allows and its process does not, which ends
+// its worker.
 func growsTable() []byte {
 	return slices.Concat([]byte{0xd0, externref, opI32Const}, signed(moreThanAWorkerMayUse), []byte{0xfc, 0x0f, 0})
 }

@@ -36,7 +36,7 @@ func TestSmallModules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			wasm, err := c.module.wasm()
 			require.NoError(t, err)
-			loaded, err := box.Load(t.Context(), wasm, sandbox.Limits{Timeout: 2 * time.Second})
+			loaded, err := box.Load(t.Context(), wasm, sandbox.Limits{Timeout: 2 * time.Second, TableElements: tableOfTheModule})
 			require.NoError(t, err)
 			t.Cleanup(loaded.Close)
 			require.JSONEq(t, string(loaded.Manifest()), string(loaded.Described()), "it says of itself what the file does")

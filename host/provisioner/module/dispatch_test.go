@@ -117,6 +117,33 @@ func TestHostCallBudget(t *testing.T) {
 	})
 }
 
+// What an admin has allowed a module is allowed on both sides of the runtime, and no more.
+func TestLimitsOfTheModule(t *testing.T) {
+	w := newWorld(nil)
+	w.limits = module.Limits{HostCalls: 1002}
+	w.once(t, func(ctx context.Context, host hostFunc) {
+		for range 1002 {
+			require.Nil(t, ask(t, ctx, host, abi.AppList, abi.AppListRequest{}, nil), "more than by default")
+		}
+		refused := ask(t, ctx, host, abi.AppList, abi.AppListRequest{}, nil)
+		require.Equal(t, abi.CodeTooLarge, refused.Code)
+		require.Equal(t, "host function call 1003, and 1002 are allowed", refused.Message)
+	})
+	w.limits = module.Limits{HostCallBytes: 60}
+	w.once(t, func(ctx context.Context, host hostFunc) {
+		refused := ask(t, ctx, host, abi.AppRemove, abi.AppRef{Name: strings.Repeat("x", 100)}, nil)
+		require.Equal(t, abi.CodeTooLarge, refused.Code)
+		require.Equal(t, "the request has 111 bytes and 60 are allowed", refused.Message)
+	})
+	w.limits = module.Limits{OutputBytes: 10}
+	w.guest = answers(0, `{"why":"1"}`)
+	found := provisioner.OutcomeOf(w.provision(t))
+	require.Equal(t, abi.ReasonOutputTooLarge, found.Headline.Reason)
+	require.Contains(t, found.Headline.Why, "the output has 11 bytes and 10 are allowed")
+	w.limits.OutputBytes = 11
+	require.NoError(t, w.provision(t), "near miss")
+}
+
 // A runtime that is still answering frames of a call that has ended must get nowhere.
 func TestHostAfterTheCall(t *testing.T) {
 	w := newWorld(nil)

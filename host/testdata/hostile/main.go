@@ -88,6 +88,10 @@ func provision() int32 {
 		for {
 			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
 		}
+	case told("nag"):
+		for {
+			secretRead(write(`{"name":"token","key":"key"}`))
+		}
 	case told("linger"):
 		for begin := time.Now(); time.Since(begin) < lingers; {
 			kept = kept[:0]
