@@ -122,10 +122,10 @@ func (s *site) unleash(ctx context.Context, a wasmtest.Attack, r *result) error 
 	if r.Got != "Module "+v1alpha1.ModuleReasonLoaded {
 		return fmt.Errorf("the Module is %s", r.Said)
 	}
-	if _, err := testenv.Apply(ctx, s.admin, fmt.Sprintf(stackYAML, "attacker", a.Name, a.Name, "1")); err != nil {
+	if _, err := testenv.Apply(ctx, s.admin, fmt.Sprintf(stackYAML, attackerNamespace, a.Name, a.Name, "1")); err != nil {
 		return fmt.Errorf("create the Stack: %w", err)
 	}
-	stack := &v1alpha1.Stack{ObjectMeta: metav1.ObjectMeta{Namespace: "attacker", Name: a.Name}}
+	stack := &v1alpha1.Stack{ObjectMeta: metav1.ObjectMeta{Namespace: attackerNamespace, Name: a.Name}}
 	defer func() { _ = s.admin.Delete(context.WithoutCancel(ctx), stack) }()
 	return await(ctx, strings.Join(r.Want, " or "), func() (bool, string) {
 		s.look(ctx, module, stack, r)
@@ -173,6 +173,9 @@ func (s *site) look(ctx context.Context, module *v1alpha1.Module, stack *v1alpha
 	}
 }
 
+// attackerNamespace is where the Stacks of the attacks are.
+const attackerNamespace = "attacker"
+
 // dress gives an attack a manifest that declares what it imports.
 func dress(a wasmtest.Attack) (wasm []byte, capabilities []string, err error) {
 	imports, _ := wasmfile.Imports(a.Wasm) // a file that cannot be read imports nothing
@@ -185,7 +188,9 @@ func dress(a wasmtest.Attack) (wasm []byte, capabilities []string, err error) {
 	for _, c := range capabilities {
 		manifest.Capabilities = append(manifest.Capabilities, abi.Function(c))
 		if verb, ok := strings.CutPrefix(c, "kube_"); ok {
-			manifest.Kube = append(manifest.Kube, abi.KubeRule{Kinds: []string{"ConfigMap"}, Verbs: []string{verb}})
+			manifest.Kube = append(manifest.Kube, abi.KubeRule{
+				Kinds: []string{"ConfigMap"}, Verbs: []string{verb}, Namespaces: []string{attackerNamespace},
+			})
 		}
 	}
 	raw, err := json.Marshal(manifest)
@@ -200,7 +205,7 @@ func moduleYAML(reference, name string, tables int, capabilities []string) strin
 	var rules strings.Builder
 	for _, c := range capabilities {
 		if verb, ok := strings.CutPrefix(c, "kube_"); ok {
-			fmt.Fprintf(&rules, "      - {kinds: [ConfigMap], verbs: [%s], namespaces: [attacker]}\n", verb)
+			fmt.Fprintf(&rules, "      - {kinds: [ConfigMap], verbs: [%s], namespaces: [%s]}\n", verb, attackerNamespace)
 		}
 	}
 	kube, secrets := "", ""

@@ -110,7 +110,7 @@ func (s *site) install(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, tenant := range []string{"neighbour", "attacker"} {
+	for _, tenant := range []string{"neighbour", attackerNamespace} {
 		if _, err := testenv.Apply(ctx, s.admin, strings.ReplaceAll(tenantYAML, "TENANT", tenant)); err != nil {
 			return err
 		}
