@@ -19,12 +19,12 @@ import (
 const (
 	// fairChanges is how many changes a latency is made of.
 	fairChanges = 5
-	// unfairStacks is how many Stacks misbehave in each way: as many as passes run at once,
-	// and more than there are workers.
+	// unfairStacks is how many Stacks misbehave in each of the four ways: together as many as
+	// passes run at once, and more than there are workers.
 	unfairStacks = 8
-	// fairRatio and fairFloor bound what may become of the latency. They are far above what
-	// is measured, which is within a factor of two, and far below the 20 s for which each
-	// call of the module that hangs lasts.
+	// fairRatio and fairFloor bound what may become of the latency. A change takes some 0.1 s
+	// alone and up to 1.6 s beside the others on a busy machine. A call that hangs lasts until
+	// it has used its 10 s of processor time, or for 20 s: whoever waits for it is far over.
 	fairRatio = 8
 	fairFloor = 5 * time.Second
 )

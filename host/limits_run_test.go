@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ func askTimes(times int, size int64) []byte {
 func TestModulesAreHeldToTheirLimits(t *testing.T) {
 	program, err := os.Executable()
 	require.NoError(t, err)
-	var logs lockedBuffer
+	var logs syncBuffer
 	box, err := sandbox.New(sandbox.Options{Worker: []string{program}, CacheDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, box.Close()) })
@@ -218,28 +217,4 @@ func ending(t *testing.T, out []byte, err error) string {
 		return response.Error.Message
 	}
 	return ""
-}
-
-// lockedBuffer collects a log.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *lockedBuffer) reset() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf.Reset()
 }

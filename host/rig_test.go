@@ -331,6 +331,13 @@ func (b *syncBuffer) String() string {
 	return b.buffer.String()
 }
 
+// reset forgets what was written.
+func (b *syncBuffer) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buffer.Reset()
+}
+
 // count returns how often a text was written.
 func (b *syncBuffer) count(text string) int {
 	b.mu.Lock()
