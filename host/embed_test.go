@@ -1,13 +1,11 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -279,29 +277,14 @@ func (e *embedder) records(t *testing.T) []string {
 	return found
 }
 
-// killWorkers kills the children of the operator, and returns how many there were.
+// killWorkers kills the workers of the operator, and returns how many there were.
 func (e *embedder) killWorkers(t *testing.T) int {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	require.NoError(t, err)
-	killed := 0
-	for _, path := range stats {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// PID, program in parentheses, state, PID of the parent.
-		_, rest, _ := bytes.Cut(raw, []byte("(embed) "))
-		fields := bytes.Fields(rest)
-		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(e.running.command.Process.Pid) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		require.NoError(t, err)
+	found := workersOf(e.running.command.Process.Pid)
+	for _, pid := range found {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		killed++
 	}
-	return killed
+	return len(found)
 }
 
 // parkAndRestart: what the record says is enough for another process to leave a parked

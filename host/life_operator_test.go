@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/caisson-dev/caisson/host/internal/testenv"
+	"github.com/caisson-dev/caisson/host/sandbox"
 )
 
 // replica is an operator as a process of its own.
@@ -239,39 +240,38 @@ func (l *life) standing(t *testing.T) []string {
 // busyWorkers lists the workers of an operator that compute: those with a thread that
 // runs. The state of the process itself is that of its first thread only.
 func (o *replica) busyWorkers() []int {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	return slices.DeleteFunc(workersOf(o.command.Process.Pid), func(pid int) bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+		return err != nil || !slices.ContainsFunc(threads, func(path string) bool {
+			stat, err := os.ReadFile(path)
+			return err == nil && bytes.Contains(stat, []byte(") R "))
+		})
+	})
+}
+
+// workersOf lists the workers of an operator: its descendants that have the argument of
+// one. The process that starts them has another.
+func workersOf(operator int) []int {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", operator))
 	if err != nil {
 		return nil
 	}
 	var found []int
-	for _, path := range stats {
-		if _, parent := workerStat(path); parent != strconv.Itoa(o.command.Process.Pid) {
-			continue
-		}
-		threads, err := filepath.Glob(filepath.Join(filepath.Dir(path), "task", "[0-9]*", "stat"))
+	for _, list := range lists {
+		raw, err := os.ReadFile(list)
 		if err != nil {
-			continue
+			continue // the thread has ended
 		}
-		runs := slices.ContainsFunc(threads, func(thread string) bool { state, _ := workerStat(thread); return state == "R" })
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && runs {
-			found = append(found, pid)
+		for _, field := range strings.Fields(string(raw)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.HasSuffix(line, []byte("\x00"+sandbox.WorkerArgument+"\x00")) {
+				found = append(found, pid)
+			}
+			found = append(found, workersOf(pid)...)
 		}
 	}
 	return found
-}
-
-// workerStat returns state and parent of a process or thread of caisson-worker, and
-// nothing for others.
-func workerStat(path string) (state, parent string) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return "", "" // it has ended
-	}
-	// PID, program in parentheses, state, PID of the parent.
-	_, rest, _ := bytes.Cut(raw, []byte("(caisson-worker)"))
-	fields := bytes.Fields(rest)
-	if len(fields) < 2 {
-		return "", ""
-	}
-	return string(fields[0]), string(fields[1])
 }

@@ -5,11 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -153,36 +150,18 @@ func TestIsolation(t *testing.T) {
 	for isolation, want := range map[v1alpha1.Isolation]bool{"": false, v1alpha1.IsolationWorker: false, v1alpha1.IsolationInProcess: true} {
 		t.Run("Isolation"+string(isolation), func(t *testing.T) {
 			require.Eventually(t, func() bool { return box.Workers() == 0 }, time.Minute, time.Millisecond)
-			before, children := childrenOf(t, os.Getpid()), 0
+			before, during := len(workersOf(os.Getpid())), 0
 			m, err := host.LoadModuleObject(t.Context(), box, host.Options{}, &v1alpha1.Module{Spec: v1alpha1.ModuleSpec{Isolation: isolation}}, asks)
 			require.NoError(t, err)
 			defer m.Close()
 			_, _, err = m.Call(t.Context(), "tenant", abi.ExportProvision, nil, func(context.Context, string, []byte) []byte {
-				children = childrenOf(t, os.Getpid())
+				during = len(workersOf(os.Getpid()))
 				return []byte(`{"result":{}}`)
 			})
 			require.NoError(t, err)
-			require.Equal(t, want, children == before, "%d processes, and %d before", children, before)
+			require.Equal(t, want, during == before, "%d workers, and %d before", during, before)
 		})
 	}
-}
-
-// childrenOf counts the processes that a process has started and that have not ended.
-func childrenOf(t *testing.T, pid int) int {
-	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	require.NoError(t, err)
-	require.NotEmpty(t, lists)
-	n := 0
-	for _, list := range lists {
-		raw, err := os.ReadFile(list)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the thread has ended meanwhile
-		}
-		require.NoError(t, err)
-		n += len(strings.Fields(string(raw)))
-	}
-	return n
 }
 
 // limitNames are the fields of spec.limits.

@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/caisson-dev/caisson/abi"
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
@@ -176,10 +178,7 @@ func remoteStillGoing(t *testing.T, r *rig) {
 	key, _ := l.start(t, "web", changed(t, remoteStack, `when: "false"`, `when: "true"`))
 	r.awaitStack(t, key, "True/Provisioned")
 	const hold = "example.com/hold"
-	held := l.deployment(t, "gpu-operator")
-	patch := client.MergeFrom(held.DeepCopy())
-	held.Finalizers = append(held.Finalizers, hold)
-	require.NoError(t, r.workloadAdmin.Patch(t.Context(), held, patch))
+	l.editFinalizers(t, "gpu-operator", func(o client.Object) { controllerutil.AddFinalizer(o, hold) })
 	stack := r.get(t, key)
 	require.NoError(t, r.admin.Delete(t.Context(), stack))
 	eventually(t, "the deletion of what is held", func() (bool, string) {
@@ -188,18 +187,21 @@ func remoteStillGoing(t *testing.T, r *rig) {
 	r.awaitNode(t, key, "gpu-operator", abi.Yield.String(), abi.ReasonApplicationDeleting)
 	require.NotNil(t, r.registration(t, key, "workload"), "one is still going")
 
-	held = l.deployment(t, "gpu-operator")
-	patch = client.MergeFrom(held.DeepCopy())
-	held.Finalizers = nil
-	for _, f := range l.deployment(t, "gpu-operator").Finalizers {
-		if f != hold {
-			held.Finalizers = append(held.Finalizers, f)
-		}
-	}
-	require.NoError(t, client.IgnoreNotFound(r.workloadAdmin.Patch(t.Context(), held, patch)))
+	l.editFinalizers(t, "gpu-operator", func(o client.Object) { controllerutil.RemoveFinalizer(o, hold) })
 	r.awaitGone(t, key)
 	r.requireNothingKept(t, string(stack.UID))
 	l.requireEmptyPlace(t)
+}
+
+// editFinalizers changes those of a Deployment, of which the garbage collector has its own.
+func (l *life) editFinalizers(t *testing.T, name string, edit func(client.Object)) {
+	t.Helper()
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		held := l.deployment(t, name)
+		patch := client.MergeFromWithOptions(held.DeepCopy(), client.MergeFromWithOptimisticLock{})
+		edit(held)
+		return l.workloadAdmin.Patch(t.Context(), held, patch)
+	}))
 }
 
 // remoteTwoIdentities: two Stacks on one server have a registration each, and the end of one

@@ -164,14 +164,6 @@ func BenchmarkLoadCached(b *testing.B) {
 	}
 }
 
-// BenchmarkSpawn is a worker from nothing to its greeting, and its end.
-func BenchmarkSpawn(b *testing.B) {
-	s := open(b, sandbox.Options{Worker: []string{realWorker(b)}})
-	for b.Loop() {
-		require.NoError(b, sandbox.Probe(s))
-	}
-}
-
 func BenchmarkPreflight(b *testing.B) {
 	wasm := goGuest(b)
 	b.SetBytes(int64(len(wasm)))

@@ -15,8 +15,9 @@ import (
 func Attempt(t *testing.T, program, name, stage, dir string) (said string, state *os.ProcessState) {
 	t.Helper()
 	var err error
-	s := newSpawner()
+	s := newSpawner(nil, 0)
 	defer s.close()
+	s.isolation = withNamespaces
 	run := func() (string, *os.ProcessState, error) {
 		var out, errOut strings.Builder
 		why := ""
@@ -25,7 +26,8 @@ func Attempt(t *testing.T, program, name, stage, dir string) (said string, state
 		}
 		cmd := exec.CommandContext(t.Context(), program, name, stage, dir, why)
 		cmd.Env, cmd.Stdout, cmd.Stderr = []string{}, &out, &errOut
-		if err := s.start(cmd); err != nil {
+		cmd.SysProcAttr = processAttributes(s.isolation)
+		if err := s.run(cmd); err != nil {
 			return "", nil, err
 		}
 		_ = cmd.Wait() // its state says the same

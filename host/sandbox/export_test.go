@@ -28,7 +28,7 @@ func KillWorkers(tb testing.TB, s *Sandbox) {
 	running := s.running()
 	require.NotEmpty(tb, running)
 	for _, p := range running {
-		require.NoError(tb, p.cmd.Process.Kill())
+		p.child.kill()
 		<-p.exited
 	}
 }
@@ -48,12 +48,15 @@ func Compiled(m *Module) bool { return m.native.verify() == nil }
 func PIDs(s *Sandbox) []int {
 	var pids []int
 	for _, p := range s.running() {
-		if p.cmd != nil {
-			pids = append(pids, p.cmd.Process.Pid)
+		if p.child != nil {
+			pids = append(pids, p.child.pid())
 		}
 	}
 	return pids
 }
+
+// SpawnDirectly has this process start the workers that come.
+func SpawnDirectly(s *Sandbox) { s.spawner.isolation = max(s.spawner.isolation, withNamespaces) }
 
 // Probe starts a worker and ends it.
 func Probe(s *Sandbox) error { return s.probe() }

@@ -19,6 +19,9 @@ func FakeWorker(name string) string { return fakePrefix + name }
 // RunFakeIfRequested turns the test binary into a false worker.
 func RunFakeIfRequested() {
 	if len(os.Args) > 2 && len(os.Args[1]) > len(fakePrefix) && os.Args[1][:len(fakePrefix)] == fakePrefix {
+		if os.Args[2] == forkServerArgument {
+			os.Exit(0) // which has its parent start the fake by itself
+		}
 		fake(os.Args[1][len(fakePrefix):])
 		os.Exit(0)
 	}
@@ -34,6 +37,9 @@ func fake(name string) {
 	}
 	switch name {
 	case "silent":
+		time.Sleep(time.Hour)
+	case "attributes":
+		fmt.Println(attributes())
 		time.Sleep(time.Hour)
 	case "exits":
 		os.Exit(3)
@@ -100,6 +106,18 @@ func fake(name string) {
 		}
 		misbehave(name, f.call, say)
 	}
+}
+
+// attributes is what a process can see of how it was started.
+func attributes() string {
+	dir, _ := os.Getwd()
+	text := fmt.Sprintf("pid %d, dir %s, environment %q, files", os.Getpid(), dir, os.Environ())
+	for fd := range 64 {
+		if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil {
+			text += fmt.Sprintf(" %d=%s", fd, target)
+		}
+	}
+	return text
 }
 
 // misbehave answers a call of provision.

@@ -325,7 +325,7 @@ func (m *Module) postMortem(p *process, export string, broken error) error {
 		return f
 	}
 	f.Detail = "the worker ended by itself"
-	if exit != nil {
+	if exit.Text != "" {
 		f.Detail += fmt.Sprintf(" (%s)", exit)
 	}
 	if line := firstLine(last); line != "" {

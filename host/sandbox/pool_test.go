@@ -17,7 +17,7 @@ func aliveProcess(t *testing.T) *process {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	spawner := newSpawner()
+	spawner := newSpawner([]string{self}, time.Minute)
 	p, err := startProcess(spawner.start, []string{self, FakeWorker("silent")}, kib)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -228,7 +228,7 @@ func TestPoolSkipsTheDead(t *testing.T) {
 	require.Nil(t, acquired(t, p, m))
 	worker := aliveProcess(t)
 	p.release(m, worker)
-	require.NoError(t, worker.cmd.Process.Kill())
+	worker.child.kill()
 	<-worker.exited
 	require.Nil(t, acquired(t, p, m))
 	require.Zero(t, p.free)

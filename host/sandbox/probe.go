@@ -24,7 +24,7 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 // probe starts a worker to see whether it is one, and how well it can be confined here.
 // What is missing is logged, once in the life of a sandbox.
 func (s *Sandbox) probe() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*s.startTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*s.startTimeout)
 	defer cancel()
 	p, err := s.launchProbe(ctx)
 	if err != nil {
@@ -65,20 +65,22 @@ func processorTime(p *process) Layer {
 	return layer
 }
 
-// launchProbe starts the first worker, without namespaces where the system refuses them.
+// launchProbe starts the first worker, in the best of the ways that the system allows.
 func (s *Sandbox) launchProbe(ctx context.Context) (*process, error) {
-	p, err := s.launch(ctx, s.limits, inWorker)
-	var refused *startError
-	if s.spawner.isolation == withoutNamespaces || !errors.As(err, &refused) {
-		return p, err
+	var whyNot error
+	for {
+		p, err := s.launch(ctx, s.limits, inWorker)
+		var refused *startError
+		if s.spawner.isolation == withoutNamespaces || !errors.As(err, &refused) {
+			if err == nil && s.spawner.isolation == withoutNamespaces {
+				s.noNamespaces = clean(fmt.Sprintf("the system does not let this process make them: %v", whyNot), maxDetailBytes)
+			}
+			return p, err
+		}
+		whyNot = refused.err
+		s.logger.LogAttrs(ctx, slog.LevelDebug, "workers are not started in the best way", slog.Any("why", whyNot))
+		s.spawner.isolation++
 	}
-	s.spawner.isolation = withoutNamespaces
-	p, second := s.launch(ctx, s.limits, inWorker)
-	if second != nil {
-		return nil, second // it is not the namespaces
-	}
-	s.noNamespaces = clean(fmt.Sprintf("the system does not let this process make them: %v", refused.err), maxDetailBytes)
-	return p, nil
 }
 
 // startError says that the system did not start a program.

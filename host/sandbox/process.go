@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"syscall"
 	"time"
@@ -31,7 +31,7 @@ const (
 // process is one worker, seen from its parent. Its methods belong to one goroutine at a
 // time, except kill and dead.
 type process struct {
-	cmd    *exec.Cmd
+	child  child
 	in     *os.File // what the worker reads
 	out    *os.File // what it writes
 	reader *bufio.Reader
@@ -40,12 +40,12 @@ type process struct {
 	calls  uint32
 	// started is when, for its age.
 	started time.Time
-	// end ends a worker that is a goroutine; there is no cmd then.
+	// end ends a worker that is a goroutine; there is no child then.
 	end context.CancelFunc
 
 	killOnce sync.Once
 	exited   chan struct{}
-	exit     *os.ProcessState // valid after exited is closed
+	exit     exitStatus // valid after exited is closed
 }
 
 // launch starts a worker and waits for its greeting. A program that does not greet
@@ -95,29 +95,40 @@ func startProcess(run starter, command []string, limit int) (*process, error) {
 		closeAll(childIn, in)
 		return nil, fmt.Errorf("open a pipe: %w", err)
 	}
+	errOut, childErr, err := os.Pipe()
+	if err != nil {
+		closeAll(childIn, in, childOut, out)
+		return nil, fmt.Errorf("open a pipe: %w", err)
+	}
 	p := &process{
 		in: in, out: out, reader: bufio.NewReaderSize(out, 32*kib), limit: limit,
 		exited: make(chan struct{}), started: time.Now(),
 	}
-	//nolint:noctx // a worker outlives the call it is started for; kill ends it
-	p.cmd = exec.Command(command[0], append(command[1:len(command):len(command)], WorkerArgument)...)
-	p.cmd.Env = []string{}
-	p.cmd.Dir = "/"
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = childIn, childOut, &p.stderr
-	p.cmd.WaitDelay = reapDelay
-	err = run(p.cmd)
-	closeAll(childIn, childOut)
+	p.child, err = run(append(command[:len(command):len(command)], WorkerArgument), [3]*os.File{childIn, childOut, childErr})
+	closeAll(childIn, childOut, childErr)
 	if err != nil {
-		closeAll(in, out)
+		closeAll(in, out, errOut)
 		return nil, &startError{err}
 	}
-	go func() {
-		// How it ended is in ProcessState; the error says the same.
-		_ = p.cmd.Wait()
-		p.exit = p.cmd.ProcessState
-		close(p.exited)
-	}()
+	go p.await(errOut)
 	return p, nil
+}
+
+// await keeps the head of what the worker says on its standard error, until it has ended.
+func (p *process) await(errOut *os.File) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		_, _ = io.Copy(&p.stderr, errOut) // whatever could be read is kept
+	}()
+	p.exit = p.child.wait()
+	select {
+	case <-said:
+	case <-time.After(reapDelay):
+	}
+	_ = errOut.Close()
+	<-said
+	close(p.exited)
 }
 
 func closeAll(files ...*os.File) {
@@ -134,16 +145,16 @@ func (p *process) kill() {
 		case p.end != nil:
 			p.end()
 		case !p.dead():
-			killGroup(p.cmd.Process)
+			p.child.kill()
 		}
 		closeAll(p.in, p.out)
 	})
 }
 
 // bury waits for up to grace for the worker to end by itself, kills it if it did not,
-// and returns how it ended. A goroutine has no state to return, and is not waited for once
+// and returns how it ended. A goroutine has no status to return, and is not waited for once
 // it was told to end: it may be in the middle of something long.
-func (p *process) bury(grace time.Duration) *os.ProcessState {
+func (p *process) bury(grace time.Duration) exitStatus {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
@@ -152,7 +163,7 @@ func (p *process) bury(grace time.Duration) *os.ProcessState {
 	}
 	p.kill()
 	if p.end != nil {
-		return nil
+		return exitStatus{}
 	}
 	<-p.exited
 	return p.exit
@@ -173,10 +184,10 @@ func (p *process) dead() bool {
 
 // cpuTime returns for how long the worker has computed in its life.
 func (p *process) cpuTime() (time.Duration, error) {
-	if p.cmd == nil {
+	if p.child == nil {
 		return 0, errors.ErrUnsupported
 	}
-	used, err := cpuTime(p.cmd.Process.Pid)
+	used, err := cpuTime(p.child.pid())
 	if err == nil && p.dead() {
 		// Its number may be another's by now.
 		return 0, os.ErrProcessDone

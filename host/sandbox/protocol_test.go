@@ -85,7 +85,7 @@ func TestProtocolTrace(t *testing.T) {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	text, err := build.CombinedOutput()
 	require.NoError(t, err, string(text))
-	spawner := newSpawner()
+	spawner := newSpawner([]string{worker}, time.Minute)
 	defer spawner.close()
 	p, err := startProcess(spawner.start, []string{worker}, mib)
 	require.NoError(t, err)

@@ -127,7 +127,7 @@ func New(o Options) (*Sandbox, error) {
 		allowInProcess: o.AllowInProcess,
 		startTimeout:   first(o.StartTimeout, defaultStartTimeout),
 		logger:         o.Logger, level: levelOf(o.Logger),
-		spawner:    newSpawner(),
+		spawner:    newSpawner(command, first(o.StartTimeout, defaultStartTimeout)),
 		maxWorkers: maxWorkers,
 		pool:       newPool(maxWorkers, first(o.IdleTimeout, defaultIdleTimeout)),
 		compiling:  map[string]chan struct{}{}, natives: map[string]*nativeCode{},

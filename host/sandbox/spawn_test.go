@@ -1,8 +1,8 @@
 package sandbox
 
 import (
+	"io/fs"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -11,27 +11,91 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSpawnerStartsFromAnyGoroutine(t *testing.T) {
+// testSpawner starts programs in a way, as fakes of this binary or otherwise.
+func testSpawner(t *testing.T, way isolation) (s *spawner, self string) {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	s := newSpawner()
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			cmd := exec.CommandContext(t.Context(), self, FakeWorker("exits"), "x")
-			if err := s.start(cmd); err != nil {
-				t.Errorf("start: %v", err)
-				return
+	s = newSpawner([]string{self}, 10*time.Second)
+	s.isolation = way
+	return s, self
+}
+
+// spawn starts a false worker without anything to read, and returns what it writes.
+func spawn(s *spawner, self, name string) (child, *os.File, error) {
+	nothing, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer nothing.Close()
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer childOut.Close()
+	c, err := s.start([]string{self, FakeWorker(name), WorkerArgument}, [3]*os.File{nothing, childOut, childOut})
+	return c, out, err
+}
+
+// ways are the isolations that this system offers.
+func ways(t *testing.T) map[string]isolation {
+	t.Helper()
+	all := map[string]isolation{"ForkServer": throughForkServer, "Namespaces": withNamespaces, "Plain": withoutNamespaces}
+	for name, way := range all {
+		s, self := testSpawner(t, way)
+		if c, out, err := spawn(s, self, "exits"); err != nil {
+			t.Logf("%s: %v", name, err)
+			delete(all, name)
+		} else {
+			c.wait()
+			out.Close()
+		}
+		s.close()
+	}
+	require.Contains(t, all, "Plain")
+	return all
+}
+
+func TestSpawnerStartsFromAnyGoroutine(t *testing.T) {
+	for name, way := range ways(t) {
+		t.Run(name, func(t *testing.T) {
+			s, self := testSpawner(t, way)
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					c, out, err := spawn(s, self, "exits")
+					if err != nil {
+						t.Errorf("start: %v", err)
+						return
+					}
+					defer out.Close()
+					if exit := c.wait(); exit != (exitStatus{3, "exit status 3"}) {
+						t.Errorf("wait: %+v", exit)
+					}
+				})
+				wg.Go(func() {
+					c, out, err := spawn(s, self, "silent")
+					if err != nil {
+						t.Errorf("start: %v", err)
+						return
+					}
+					defer out.Close()
+					c.kill()
+					c.kill()
+					if exit := c.wait(); exit != (exitStatus{-1, "signal: killed"}) {
+						t.Errorf("wait: %+v", exit)
+					}
+					c.kill() // it has ended
+				})
 			}
-			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
-				t.Errorf("wait: %v", err)
-			}
+			wg.Wait()
+			_, _, err := spawn(s, "/nonexistent", "exits")
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			s.close()
+			_, _, err = spawn(s, self, "exits")
+			require.ErrorIs(t, err, ErrClosed)
 		})
 	}
-	wg.Wait()
-	require.Error(t, s.start(exec.CommandContext(t.Context(), "/nonexistent")))
-	s.close()
-	require.ErrorIs(t, s.start(exec.CommandContext(t.Context(), self)), ErrClosed)
 }
 
 func TestKillIsFinal(t *testing.T) {
@@ -66,13 +130,11 @@ func TestKillWakesUpAWriter(t *testing.T) {
 }
 
 func TestBuryWaitsForTheExit(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	s := newSpawner()
+	s, self := testSpawner(t, withoutNamespaces)
 	defer s.close()
 	p, err := startProcess(s.start, []string{self, FakeWorker("exits")}, kib)
 	require.NoError(t, err)
-	require.Equal(t, 3, p.bury(10*time.Second).ExitCode(), "a worker that ends by itself says why")
+	require.Equal(t, 3, p.bury(10*time.Second).Code, "a worker that ends by itself says why")
 }
 
 func TestHeadBuffer(t *testing.T) {

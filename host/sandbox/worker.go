@@ -19,10 +19,10 @@ import (
 const workerThreads = 2
 
 // RunWorkerIfRequested turns the current process into a worker if its first argument
-// is [WorkerArgument], and then does not return. A program that wants to be its own
+// is [WorkerArgument], or into what starts workers, and then does not return. A program that wants to be its own
 // worker calls it first thing in main, and gives its own path as [Options.Worker].
 func RunWorkerIfRequested() {
-	if len(os.Args) > 1 && os.Args[1] == WorkerArgument {
+	if len(os.Args) > 1 && (os.Args[1] == WorkerArgument || os.Args[1] == forkServerArgument) {
 		os.Exit(WorkerMain(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 }
@@ -33,7 +33,17 @@ func RunWorkerIfRequested() {
 // when it was not started by a parent, 1 for everything else, with a line on errOut.
 //
 // It lowers the limits of the process it runs in, for good.
+//
+// Where workers get namespaces, a parent starts the same program once more, with another
+// argument: that process starts the workers, and needs nothing but standard input.
 func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
+	if len(args) > 0 && args[0] == forkServerArgument {
+		if err := serveForks(); err != nil {
+			_, _ = fmt.Fprintf(errOut, "fork server: %v\n", err)
+			return 1
+		}
+		return 0
+	}
 	if len(args) == 0 || args[0] != WorkerArgument {
 		_, _ = fmt.Fprintf(errOut, "This program runs Wasm modules for the Caisson operator, which starts it by itself with the argument %s; there is nothing to do with it by hand.\n", WorkerArgument)
 		return 2

@@ -20,8 +20,8 @@ const ticks = 100
 
 // usage is what a process has used and holds.
 type usage struct {
-	// cpu are the seconds of the process, and workers those of its children that have
-	// ended.
+	// cpu are the seconds of the process, and workers those of its descendants that have
+	// ended, and of the one that starts them.
 	cpu, workers float64
 	// resident and peak are bytes of memory.
 	resident, peak float64
@@ -37,7 +37,32 @@ func usageOf(pid int) (usage, error) {
 	if err != nil {
 		return usage{}, fmt.Errorf("read what the operator uses: %w", err)
 	}
-	return parseUsage(stat, status)
+	u, err := parseUsage(stat, status)
+	if err != nil {
+		return usage{}, err
+	}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return usage{}, fmt.Errorf("read what the operator uses: %w", err)
+	}
+	for _, list := range lists {
+		children, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(children)) {
+			stat, err := os.ReadFile(filepath.Join("/proc", field, "stat"))
+			if err != nil {
+				continue // it has ended, and counts as such the next time
+			}
+			child, err := parseUsage(stat, nil)
+			if err != nil {
+				return usage{}, err
+			}
+			u.workers += child.cpu + child.workers
+		}
+	}
+	return u, nil
 }
 
 // parseUsage reads the files stat and status of /proc.

@@ -3,11 +3,15 @@ package demo
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/caisson-dev/caisson/host/sandbox"
 )
 
 // heldFor is how long a worker is held up before it is killed: long enough for a call to be
@@ -21,7 +25,7 @@ func hunt(ctx context.Context, operator int) int {
 	held := map[int]time.Time{}
 	killed := 0
 	for ctx.Err() == nil {
-		for _, pid := range children(operator, "caisson-worker") {
+		for _, pid := range workers(operator) {
 			since, ok := held[pid]
 			switch {
 			case !ok:
@@ -45,38 +49,36 @@ func hunt(ctx context.Context, operator int) int {
 	return killed
 }
 
-// children lists the child processes of a program.
-func children(parent int, program string) []int {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil
-	}
+// workers lists the worker processes of an operator: the descendants that say so in their
+// arguments. Those that only start others do not.
+func workers(operator int) []int {
 	var found []int
-	for _, path := range stats {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		if pid, ok := childOf(raw, parent, program); ok {
+	for _, pid := range children(operator) {
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.HasSuffix(line, []byte("\x00"+sandbox.WorkerArgument+"\x00")) {
 			found = append(found, pid)
 		}
+		found = append(found, workers(pid)...)
 	}
 	return found
 }
 
-// childOf reads the stat file of a process: its PID, its program's first 15 bytes in
-// parentheses, its state and its parent.
-func childOf(stat []byte, parent int, program string) (int, bool) {
-	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
-	if open < 1 || end < open {
-		return 0, false
+// children lists the child processes of a process.
+func children(parent int) []int {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+	if err != nil {
+		return nil
 	}
-	const most = 15 // what the kernel keeps of a name
-	fields := bytes.Fields(stat[end+1:])
-	if len(fields) < 2 || string(stat[open+1:end]) != program[:min(len(program), most)] || string(fields[0]) == "Z" {
-		return 0, false
+	var found []int
+	for _, path := range lists {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(raw)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				found = append(found, pid)
+			}
+		}
 	}
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(stat[:open])))
-	ppid, perr := strconv.Atoi(string(fields[1]))
-	return pid, err == nil && perr == nil && ppid == parent
+	return found
 }
