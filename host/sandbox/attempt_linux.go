@@ -76,6 +76,8 @@ func attempts() map[string]func(dir string) error {
 		"unshare": func(string) error { return unix.Unshare(unix.CLONE_NEWUSER) },
 		"chroot":  func(string) error { return unix.Chroot("/") },
 		"setuid":  func(string) error { return systemCall(unix.SYS_SETUID, 0, 0) },
+		"root":    func(string) error { return unix.Setresuid(0, 0, 0) },
+		"groups":  func(string) error { return unix.Setgroups([]int{0}) },
 		"kill":    func(string) error { return unix.Kill(-1, 0) },
 		"tgkill":  func(string) error { return unix.Tgkill(os.Getppid()+1, os.Getppid()+1, 0) },
 		"execve":  func(string) error { return syscall.Exec("/proc/self/exe", []string{"x"}, nil) },

@@ -27,6 +27,17 @@ func forkSpawner(t *testing.T) (s *spawner, self string) {
 	return s, self
 }
 
+// KillForkServer kills the process that starts workers, if there is one.
+func KillForkServer(s *Sandbox) bool {
+	s.spawner.mu.Lock()
+	defer s.spawner.mu.Unlock()
+	if s.spawner.server == nil {
+		return false
+	}
+	s.spawner.server.close()
+	return true
+}
+
 // spawned starts a false worker that must start.
 func spawned(t *testing.T, s *spawner, self, name string) (child, *os.File) {
 	t.Helper()

@@ -18,13 +18,15 @@ type callSet struct {
 	bound []seccomp.NameWithConditions
 }
 
+// when allows a call for some values of one argument.
+func when(name string, argument uint32, operation seccomp.Operation, value uint64) seccomp.NameWithConditions {
+	return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: operation, Value: value}}}
+}
+
 // runningCalls are those of a Go program that computes, and talks to its pipes: nothing
 // that opens, starts, reaches or changes anything outside of the process.
 func runningCalls() callSet {
 	own := uint64(os.Getpid())
-	when := func(name string, argument uint32, operation seccomp.Operation, value uint64) seccomp.NameWithConditions {
-		return seccomp.NameWithConditions{Name: name, Conditions: seccomp.ArgumentConditions{{Argument: argument, Operation: operation, Value: value}}}
-	}
 	return callSet{
 		free: []string{
 			// The pipes, and the poller that waits for them.
@@ -61,6 +63,12 @@ func loadingCalls() callSet {
 		"mkdirat", "unlinkat", "renameat", "renameat2", "fsync", "fdatasync", "pwrite64", "getuid", "geteuid", "getgid", "getegid",
 		"mkdir", "unlink", "rmdir", "rename", "readlink", "getcwd",
 		"landlock_create_ruleset", "landlock_restrict_self", "seccomp")
+	// To become the user of workers, and nobody else.
+	c.bound = append(c.bound,
+		when("setgroups", 0, seccomp.Equal, 0),
+		when("setresgid", 0, seccomp.Equal, workerUser),
+		when("setresuid", 0, seccomp.Equal, workerUser),
+		when("prctl", 0, seccomp.Equal, unix.PR_SET_PDEATHSIG))
 	return c
 }
 

@@ -32,6 +32,8 @@ const oomScore = 1000
 // means that a layer failed without which no module may be run. The tracker keeps its file.
 func harden(s setup, tracker *pageTracker) ([]Layer, error) {
 	layers := []Layer{{Name: LayerNamespaces, Missing: s.NoNamespaces}}
+	asRoot := os.Geteuid() == 0
+	var kept unix.CapUserData
 	for _, step := range []struct {
 		name     string
 		required bool
@@ -42,10 +44,14 @@ func harden(s setup, tracker *pageTracker) ([]Layer, error) {
 		{LayerMemoryPriority, false, dieFirst},
 		{LayerPrivileges, true, noNewPrivileges},
 		{LayerDump, false, notDumpable},
-		{LayerCapabilities, false, dropCapabilities},
+		{LayerUser, false, func(setup) (err error) { kept, err = keepForUser(); return err }},
+		{LayerCapabilities, false, func(setup) error { return dropCapabilities(kept) }},
 		{LayerFiles, false, func(s setup) error { return restrictFiles(cacheRules(s)) }},
 		{LayerCalls, false, func(setup) error { return filterCalls(loadingCalls()) }},
 	} {
+		if step.name == LayerUser && !asRoot { // it is nobody special already
+			continue
+		}
 		err := step.apply(s)
 		if err != nil && step.required {
 			return nil, fmt.Errorf("%s: %w", step.name, err)
@@ -68,6 +74,8 @@ func hardenMore(layers []Layer) error {
 		}
 		var err error
 		switch layer.Name {
+		case LayerUser:
+			err = changeUser()
 		case LayerFiles:
 			err = restrictFiles(nil)
 		case LayerCalls:
@@ -170,11 +178,11 @@ func noNewPrivileges(setup) error {
 // notDumpable closes /proc/self to others of the same user. It is one flag of a process.
 func notDumpable(setup) error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
-// dropCapabilities takes every capability away.
-func dropCapabilities(setup) error {
+// dropCapabilities takes every capability away but those of the first 32 that are kept.
+func dropCapabilities(kept unix.CapUserData) error {
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(&none[0])), 0)
+	data := [2]unix.CapUserData{kept}
+	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(&data[0])), 0)
 }
 
 // everyThread makes a system call on every thread. A program that links C cannot.

@@ -42,10 +42,51 @@ func TestRealWorker(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Contains(t, status, "NoNewPrivs:\t1")
+	require.Regexp(t, `CapPrm:\t0+\nCapEff:\t0+\n`, status)
+	requireAnotherUser(t, s, status)
 	require.Regexp(t, `Max core file size +0 +0`, limits)
 	require.Regexp(t, `Max open files +32 +32`, limits)
 	require.NotRegexp(t, `Max address space +unlimited`, limits)
 	require.Empty(t, environment)
+}
+
+// requireAnotherUser: a worker of root is somebody else, for whom the layer is there.
+func requireAnotherUser(t *testing.T, s *sandbox.Sandbox, status string) {
+	t.Helper()
+	layer := slices.IndexFunc(s.Layers(), func(l sandbox.Layer) bool { return l.Name == sandbox.LayerUser })
+	if os.Geteuid() != 0 {
+		require.Negative(t, layer, "the operator's user is nobody special")
+		return
+	}
+	require.GreaterOrEqual(t, layer, 0)
+	if missing := s.Layers()[layer].Missing; missing != "" {
+		t.Skipf("root may not change the user here: %s", missing)
+	}
+	require.Regexp(t, `\nUid:\t65533\t65533\t65533\t65533\nGid:\t65533\t65533\t65533\t65533\n`, status)
+	require.Regexp(t, `\nGroups:\t *\n`, status)
+}
+
+// TestWorkerDiesWithItsStarter: the kernel forgets who is to die with whom when a process
+// becomes somebody else.
+func TestWorkerDiesWithItsStarter(t *testing.T) {
+	s := open(t, sandbox.Options{})
+	if !sandbox.KillForkServer(s) {
+		t.Skip("this system does not let us make namespaces")
+	}
+	m := load(t, s, wasmtest.Asks("event", 1), sandbox.Limits{})
+	_, _, err := m.Call(t.Context(), "tenant", "provision", []byte("x"), func(context.Context, string, []byte) []byte {
+		pids := sandbox.PIDs(s)
+		require.Len(t, pids, 1)
+		require.True(t, sandbox.KillForkServer(s))
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "stat"))
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		}, 10*time.Second, time.Millisecond)
+		return []byte("{}")
+	})
+	faultOf(t, err, sandbox.FaultCrash)
+	_, _, err = m.Call(t.Context(), "tenant", "provision", []byte("x"), answerConfigMap)
+	require.NoError(t, err, "the next call has another one")
 }
 
 // TestConfinementByAttempt tries what a worker must not be able to do, in both of its
@@ -68,6 +109,8 @@ func TestConfinementByAttempt(t *testing.T) {
 		"unshare":            {"no new namespaces", refused, refused},
 		"chroot":             {"no other root", refused, refused},
 		"setuid":             {"no other user", refused, refused},
+		"root":               {"and never root again", refused, refused},
+		"groups":             {"no groups", refused, refused},
 		"kill":               {"no signals to others", refused, refused},
 		"tgkill":             {"nor to their threads", refused, refused},
 		"execve":             {"it stays the program that it is", refused, refused},
@@ -164,16 +207,20 @@ func TestLayersOfTheWorker(t *testing.T) {
 		switch layer.Name {
 		case sandbox.LayerFiles:
 			require.Equal(t, sandbox.KernelRestrictsFiles(), layer.Missing == "", layer.Missing)
-		case sandbox.LayerNamespaces, sandbox.LayerCalls:
+		case sandbox.LayerNamespaces, sandbox.LayerUser, sandbox.LayerCalls:
 			// A container may forbid them.
 		default:
 			require.Empty(t, layer.Missing, layer.Name)
 		}
 	}
-	require.Equal(t, []string{
+	want := []string{
 		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPrivileges,
-		sandbox.LayerDump, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime,
-	}, names)
+		sandbox.LayerDump, sandbox.LayerUser, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime,
+	}
+	if os.Geteuid() != 0 {
+		want = slices.DeleteFunc(want, func(name string) bool { return name == sandbox.LayerUser })
+	}
+	require.Equal(t, want, names)
 }
 
 // Workers that cannot confine themselves are of no use.

@@ -24,7 +24,11 @@ const (
 	LayerPrivileges = "no-new-privileges"
 	// LayerDump keeps its memory from being read by others of its user, and from a core.
 	LayerDump = "not-dumpable"
-	// LayerCapabilities takes every capability away, should the operator run as root.
+	// LayerUser makes a worker of an operator that is root somebody else before its module
+	// runs. Where the operator is not root there is no such layer.
+	LayerUser = "user"
+	// LayerCapabilities takes every capability away, but those for changing the user until
+	// that is done.
 	LayerCapabilities = "capabilities"
 	// LayerFiles is Landlock: no file can be opened but native code of the one module, and
 	// none at all once that is loaded; no TCP, and no signals to others.

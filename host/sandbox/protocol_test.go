@@ -42,6 +42,9 @@ func (tr *tracer) hear(until frameType) frame {
 			require.NoError(tr.t, json.Unmarshal(f.payload, &layers))
 			said = ""
 			for _, layer := range layers {
+				if layer.Name == LayerUser { // that of an operator that is root
+					continue
+				}
 				said += layer.Name + " "
 			}
 		}

@@ -19,6 +19,12 @@ func processAttributes(i isolation) *syscall.SysProcAttr {
 		// The only mapping that nobody needs a right for: to oneself.
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		if os.Geteuid() == 0 && mayChangeUser() == nil {
+			another := syscall.SysProcIDMap{ContainerID: workerUser, HostID: workerUser, Size: 1}
+			attributes.UidMappings = append(attributes.UidMappings, another)
+			attributes.GidMappings = append(attributes.GidMappings, another)
+			attributes.GidMappingsEnableSetgroups = true
+		}
 	}
 	return attributes
 }

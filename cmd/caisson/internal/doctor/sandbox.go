@@ -44,6 +44,8 @@ func holds(layer string) string {
 		return "nothing that it starts can gain privileges"
 	case sandbox.LayerDump:
 		return "nobody else reads its memory"
+	case sandbox.LayerUser:
+		return "the operator is root, and it is somebody else"
 	case sandbox.LayerCapabilities:
 		return "it has none, whoever runs the operator"
 	case sandbox.LayerFiles:
@@ -62,6 +64,8 @@ func remedyOf(layer string) string {
 	switch layer {
 	case sandbox.LayerNamespaces:
 		return "let users make namespaces: sysctl user.max_user_namespaces above 0, and kernel.apparmor_restrict_unprivileged_userns=0 where there is AppArmor; in a container the runtime must allow it too"
+	case sandbox.LayerUser:
+		return "run the operator as another user than root (runAsNonRoot), which is better anyway"
 	case sandbox.LayerFiles:
 		return "run Linux 5.13 or later with landlock among its security modules (lsm=landlock,... on the kernel's command line), and a worker that was built with CGO_ENABLED=0"
 	case sandbox.LayerCalls:
