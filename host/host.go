@@ -39,6 +39,9 @@ type Options struct {
 	Worker []string
 	// MaxWorkers caps the worker processes; see sandbox.Options.
 	MaxWorkers int
+	// IdleWorkerBytes is how much memory idle worker processes may hold together; see
+	// sandbox.Options.
+	IdleWorkerBytes int64
 	// Limits are those of modules for which nobody says otherwise.
 	Limits sandbox.Limits
 	// DefaultLimits are those of Module objects that set none, in the words of such objects.
@@ -140,7 +143,7 @@ func newParts(ctx context.Context, mgr ctrl.Manager, o Options) (*parts, error) 
 	}
 	if p.box, err = sandbox.New(sandbox.Options{
 		Worker: o.Worker, CacheDir: filepath.Join(o.CacheDir, "native"), Limits: o.Limits,
-		MaxWorkers: o.MaxWorkers, AllowInProcess: o.AllowInProcess, Logger: logger.With("part", "sandbox"),
+		MaxWorkers: o.MaxWorkers, IdleBytes: o.IdleWorkerBytes, AllowInProcess: o.AllowInProcess, Logger: logger.With("part", "sandbox"),
 	}); err != nil {
 		return nil, fmt.Errorf("make the sandbox: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -44,6 +45,7 @@ type flags struct {
 	verbose         bool
 	insecureRemotes bool
 	worker          string
+	idleMemory      resource.QuantityValue
 	limits          map[string]string
 	ceilings        map[string]string
 	host            host.Options
@@ -75,6 +77,7 @@ any access of their own.`,
 	set.StringVar(&f.host.CacheDir, "cache-dir", "", "private directory for artifacts and native code; native code out of it is run")
 	set.StringVar(&f.worker, "worker", "", "path of caisson-worker; beside this program if empty")
 	set.IntVar(&f.host.MaxWorkers, "max-workers", 0, "most worker processes at a time; two for each core if 0")
+	set.Var(&f.idleMemory, "idle-worker-memory", "`memory` that idle worker processes may hold together, for instance 1Gi; the least recently used are ended above it; 512Mi if 0")
 	set.StringToStringVar(&f.limits, "module-limits", nil, "limits `name=value,...` of modules that set none, in the words of spec.limits of a Module, for instance memory=256Mi,timeout=1m")
 	set.StringToStringVar(&f.ceilings, "module-limit-ceilings", nil, "highest limits `name=value,...` that a Module may set, in the same words; one that asks for more is not loaded")
 	set.StringSliceVar(&f.host.PlainHTTPHosts, "plain-http-registry", nil, "registry host that may be spoken to without TLS; repeatable. Loopback hosts always may")
@@ -105,6 +108,9 @@ func run(ctx context.Context, f *flags) error {
 	if f.host.LimitCeilings, err = host.ParseModuleLimits(f.ceilings); err != nil {
 		return fmt.Errorf("--module-limit-ceilings: %w", err)
 	}
+	if f.idleMemory.Sign() < 0 {
+		return fmt.Errorf("--idle-worker-memory %s is negative; give 0 for the default", f.idleMemory.String())
+	}
 	if f.lease < time.Second {
 		return fmt.Errorf("--leader-elect-lease %s is too short; give at least 1s", f.lease)
 	}
@@ -116,6 +122,7 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	f.host.Logger = logger
+	f.host.IdleWorkerBytes = f.idleMemory.Value()
 	f.host.Kubeconfigs = scope.KubeconfigPolicy{AllowInsecureTLS: f.insecureRemotes}
 	if f.worker != "" {
 		worker, err := filepath.Abs(f.worker)

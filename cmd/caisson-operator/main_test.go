@@ -91,6 +91,8 @@ current-context: c
 		"BadDuration":  {reason: "the flag is named", args: append([]string{"--resync=often"}, valid...), want: `invalid argument "often" for "--resync" flag`},
 		"BadLimit":     {reason: "a limit that is misspelled would be none", args: append([]string{"--module-limits=mem=1Gi"}, valid...), want: `--module-limits: there is no limit "mem"; there are timeout, cpu, memory, `},
 		"BadCeiling":   {reason: "nor is one without a unit that there is", args: append([]string{"--module-limit-ceilings=memory=2,timeout=long"}, valid...), want: "--module-limit-ceilings: the limit timeout=long cannot be read"},
+		"NoMemory":     {reason: "0 is the default, and less is nothing", args: append([]string{"--idle-worker-memory=-1Gi"}, valid...), want: "--idle-worker-memory -1Gi is negative"},
+		"BadMemory":    {reason: "a size has a unit that there is", args: append([]string{"--idle-worker-memory=1GB"}, valid...), want: `invalid argument "1GB" for "--idle-worker-memory" flag`},
 		"ShortLease":   {reason: "a lease must outlive a slow request", args: append([]string{"--leader-elect-lease=10ms"}, valid...), want: "--leader-elect-lease 10ms is too short"},
 	}
 	for name, tc := range cases {

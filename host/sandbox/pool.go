@@ -41,6 +41,8 @@ func (e *BusyError) Reason() string { return abi.ReasonWorkerBusy }
 type pool struct {
 	slots       int
 	idleTimeout time.Duration
+	// idleBytes is how much memory idle workers may hold together.
+	idleBytes int64
 	// waitTimeout bounds how long a call waits.
 	waitTimeout time.Duration
 
@@ -73,6 +75,8 @@ type idleWorker struct {
 	lane
 	process *process
 	timer   *time.Timer
+	// bytes are what it held when it came back.
+	bytes int64
 }
 
 // waiter is a caller without a slot.
@@ -89,7 +93,7 @@ type grant struct {
 }
 
 func newPool(slots int, idleTimeout time.Duration) *pool {
-	return &pool{slots: slots, free: slots, idleTimeout: idleTimeout, waitTimeout: defaultWaitTimeout}
+	return &pool{slots: slots, free: slots, idleTimeout: idleTimeout, idleBytes: defaultIdleBytes, waitTimeout: defaultWaitTimeout}
 }
 
 // acquire waits for a slot. The process is an idle worker that serves the lane, or nil:
@@ -193,6 +197,10 @@ func (p *pool) drop(i int) {
 // release gives a slot back: with a worker of the lane that is fit for another call, or
 // with nil.
 func (p *pool) release(l lane, process *process) {
+	var bytes int64
+	if process != nil {
+		bytes = process.residentBytes()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if process != nil && (process.dead() || process.retired() || p.closed || l.module == nil || l.module.isClosed()) {
@@ -211,9 +219,25 @@ func (p *pool) release(l lane, process *process) {
 		p.free++
 		return
 	}
-	idle := &idleWorker{lane: l, process: process}
+	idle := &idleWorker{lane: l, process: process, bytes: bytes}
 	idle.timer = time.AfterFunc(p.idleTimeout, func() { p.expire(idle) })
 	p.idle = append(p.idle, idle)
+	p.economise()
+}
+
+// economise ends the idle workers that have not been used for longest until the others
+// hold no more memory than they may. The lock is held, and nobody waits for a slot.
+func (p *pool) economise() {
+	var held int64
+	for _, w := range p.idle {
+		held += w.bytes
+	}
+	for held > p.idleBytes {
+		held -= p.idle[0].bytes
+		p.idle[0].process.kill()
+		p.drop(0)
+		p.free++
+	}
 }
 
 // next removes the caller whose turn it is from the queue, or returns nil. A caller

@@ -202,6 +202,51 @@ func TestPoolExpires(t *testing.T) {
 	require.Nil(t, acquired(t, p, m))
 }
 
+// TestPoolEconomises: what idle workers hold is bounded, and the most recently used stay.
+func TestPoolEconomises(t *testing.T) {
+	if residentBytes(os.Getpid()) == 0 {
+		t.Skip("this system does not tell how much memory another process holds")
+	}
+	p := newPool(3, time.Hour)
+	lanes := []lane{{module: &Module{}}, {module: &Module{}}, {module: &Module{}}}
+	workers := make([]*process, len(lanes))
+	for i, l := range lanes {
+		require.Nil(t, acquired(t, p, l))
+		workers[i] = aliveProcess(t)
+	}
+	for i, l := range lanes {
+		// Until it has started it holds less than it will.
+		require.Eventually(t, func() bool { return workers[i].residentBytes() > mib }, 10*time.Second, time.Millisecond)
+		p.release(l, workers[i])
+	}
+	require.Equal(t, 3, p.idleWorkers())
+	p.mu.Lock()
+	for _, w := range p.idle {
+		require.Greater(t, w.bytes, int64(mib))
+		w.bytes = 10
+	}
+	p.idleBytes = 29
+	p.economise()
+	p.mu.Unlock()
+	requireDead(t, workers[0])
+	require.False(t, workers[1].dead() || workers[2].dead())
+	require.Equal(t, 2, p.idleWorkers())
+	require.Equal(t, 1, p.free, "its slot is free")
+
+	p.idleBytes = 1
+	require.Same(t, workers[1], acquired(t, p, lanes[1]), "one that is not called keeps what it has")
+	p.release(lanes[1], workers[1])
+	requireDead(t, workers[1])
+	requireDead(t, workers[2])
+	require.Zero(t, p.idleWorkers(), "one alone that is too large goes as well")
+	require.Equal(t, 3, p.free)
+}
+
+func requireDead(t *testing.T, p *process) {
+	t.Helper()
+	require.Eventually(t, p.dead, 10*time.Second, time.Millisecond)
+}
+
 func TestPoolForgetsModules(t *testing.T) {
 	p := newPool(2, time.Hour)
 	a, b := lane{module: &Module{}}, lane{module: &Module{}}

@@ -195,6 +195,14 @@ func (p *process) cpuTime() (time.Duration, error) {
 	return used, err
 }
 
+// residentBytes is how much memory the worker holds, as far as that can be known.
+func (p *process) residentBytes() int64 {
+	if p.child == nil {
+		return 0
+	}
+	return residentBytes(p.child.pid())
+}
+
 // under runs an exchange with the worker and kills the worker when ctx ends before it.
 // An error after that is the context's.
 func (p *process) under(ctx context.Context, exchange func() error) error {

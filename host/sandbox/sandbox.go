@@ -22,6 +22,9 @@ const (
 	// defaultIdleTimeout keeps the worker of a module that is polled at the usual
 	// intervals, and gives the memory of one that is not back.
 	defaultIdleTimeout = 5 * time.Minute
+	// defaultIdleBytes is for some thirty workers of Go modules: more than a node of up to
+	// 16 cores has, and what a larger one can spare.
+	defaultIdleBytes = 512 * mib
 	// defaultWaitTimeout is longer than what ordinary calls of others take together, and
 	// short enough for a caller who can do something else meanwhile.
 	defaultWaitTimeout = 10 * time.Second
@@ -53,6 +56,10 @@ type Options struct {
 	MaxWorkers int
 	// IdleTimeout ends a worker that had nothing to do for so long; 0 means 5 minutes.
 	IdleTimeout time.Duration
+	// IdleBytes is how much memory idle workers may hold together; those that have not been
+	// used for longest are ended first. 0 means 512 MiB. It holds on Linux, where the memory
+	// of another process can be read.
+	IdleBytes int64
 	// WaitTimeout is how long a call waits while all workers are busy; 0 means 10 seconds.
 	WaitTimeout time.Duration
 	// StartTimeout is how long a worker may take to greet; 0 means 10 seconds.
@@ -133,6 +140,7 @@ func New(o Options) (*Sandbox, error) {
 		compiling:  map[string]chan struct{}{}, natives: map[string]*nativeCode{},
 		processes: map[*process]struct{}{},
 	}
+	s.pool.idleBytes = first(o.IdleBytes, defaultIdleBytes)
 	s.pool.waitTimeout = first(o.WaitTimeout, defaultWaitTimeout)
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)

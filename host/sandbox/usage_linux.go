@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,4 +22,21 @@ func cpuTime(pid int) (time.Duration, error) {
 		return 0, fmt.Errorf("read the processor time of a worker: %w", err)
 	}
 	return time.Duration(now.Nano()), nil
+}
+
+// residentBytes returns how much memory a process has resident, or 0 if it has ended.
+func residentBytes(pid int) int64 {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(content)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
 }
