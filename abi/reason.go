@@ -1,5 +1,7 @@
 package abi
 
+import "slices"
+
 // The reasons of the host's own. A module may return any of them; the sentence that
 // users see is the one of [HostReasons].
 const (
@@ -139,4 +141,25 @@ func HostSentence(code string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// VerdictReasons returns those of the host's own reasons that say what the host has seen
+// of a module or of its worker. A module cannot give them: they would have people look for
+// a fault where there is none.
+func VerdictReasons() []string {
+	return []string{
+		ReasonModuleNotFound, ReasonModuleNotReady, ReasonModuleNotAllowed, ReasonModuleFaulted, ReasonModuleBusy,
+		ReasonWorkerBusy, ReasonModuleTrap, ReasonModuleCrashed, ReasonModuleBadCode, ReasonModuleBadOutput,
+		ReasonTimeout, ReasonCPUExceeded, ReasonMemoryExceeded, ReasonTableExceeded,
+		ReasonInputTooLarge, ReasonOutputTooLarge, ReasonHostCallsExceeded, ReasonHostBytesExceeded,
+	}
+}
+
+// GivenSentence returns the sentence of one of the host's own reasons that a module can
+// give, and whether there is one: [HostSentence] without [VerdictReasons].
+func GivenSentence(code string) (string, bool) {
+	if slices.Contains(VerdictReasons(), code) {
+		return "", false
+	}
+	return HostSentence(code)
 }

@@ -95,7 +95,17 @@ func TestSpecReasons(t *testing.T) {
 	for _, r := range abi.HostReasons() {
 		want = append(want, []string{r.Code, r.Sentence})
 	}
-	require.Equal(t, want, rows(section(t, "9. Reasons of the host's own")), "the table is HostReasons(), in its order")
+	text := section(t, "9. Reasons of the host's own")
+	require.Equal(t, want, rows(text), "the table is HostReasons(), in its order")
+	head, _, _ := strings.Cut(text, "|")
+	named := map[string]bool{}
+	for _, code := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(head, -1) {
+		named[code[1]] = true
+	}
+	for _, r := range abi.HostReasons() {
+		_, given := abi.GivenSentence(r.Code)
+		require.Equal(t, !given, named[r.Code] || strings.HasPrefix(r.Code, "module_"), r.Code)
+	}
 }
 
 func errorCodes() []abi.ErrorCode {

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,4 +120,23 @@ func FuzzValidReason(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code string) {
 		require.Equal(t, pattern.MatchString(code), abi.ValidReason(code), "%q", code)
 	})
+}
+
+// A module can give the host's reasons, but not its verdicts on modules.
+func TestGivenSentence(t *testing.T) {
+	verdicts := abi.VerdictReasons()
+	for _, r := range abi.HostReasons() {
+		sentence, ok := abi.GivenSentence(r.Code)
+		if slices.Contains(verdicts, r.Code) {
+			require.False(t, ok, r.Code)
+			verdicts = slices.DeleteFunc(verdicts, func(code string) bool { return code == r.Code })
+			continue
+		}
+		require.True(t, ok, r.Code)
+		require.Equal(t, r.Sentence, sentence)
+		require.NotContains(t, r.Code, "module_", "whatever is of a module is a verdict on it")
+	}
+	require.Empty(t, verdicts, "a verdict that is no reason")
+	_, ok := abi.GivenSentence("made_up")
+	require.False(t, ok)
 }

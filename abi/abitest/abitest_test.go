@@ -150,7 +150,7 @@ func conclude(m *abi.Manifest, code int32, output []byte) abitest.Conclusion {
 	c.Reason = out.Reason
 	sentence, known := m.Sentence(out.Reason)
 	if !known {
-		sentence, known = abi.HostSentence(out.Reason)
+		sentence, known = abi.GivenSentence(out.Reason)
 	}
 	if !known {
 		c.Why = "undeclared reason " + out.Reason + " " + out.Why

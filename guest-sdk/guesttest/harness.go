@@ -128,7 +128,7 @@ func (h *Harness) conclude(operation string, d abi.Disposition, raw []byte) Resu
 
 func (h *Harness) checkReason(what, code string) {
 	h.t.Helper()
-	if _, own := abi.HostSentence(code); own {
+	if _, own := abi.GivenSentence(code); own {
 		return
 	}
 	if _, declared := h.manifest.Sentence(code); !declared {

@@ -18,8 +18,8 @@ func event(ctx context.Context, s *session, r *abi.EventRequest) (*abi.EventResu
 		return nil, fail(abi.CodeInvalid, "type: %q is neither Normal nor Warning", clip(r.Type))
 	}
 	sentence, ok := s.instance.Manifest.Sentence(r.Reason)
-	if own, isOwn := abi.HostSentence(r.Reason); isOwn {
-		sentence, ok = own, true
+	if _, own := abi.HostSentence(r.Reason); own {
+		sentence, ok = abi.GivenSentence(r.Reason)
 	}
 	if !ok {
 		return nil, fail(abi.CodeInvalid, "reason: %q is not declared", clip(r.Reason))

@@ -46,6 +46,8 @@ func TestOutcomes(t *testing.T) {
 		"BadCodeAndOutput": {reason: "the number counts first", code: 99, output: `not json`, class: abi.Retry, code2: "module_bad_code"},
 		"Case007NoReason":  {reason: "a verdict without a reason is not believed: DESIGN.md §6 decides", code: 4, class: abi.Retry, code2: "unspecified"},
 		"NoReasonYield":    {reason: "also a yield", code: 1, output: `{}`, class: abi.Retry, code2: "unspecified"},
+		"Verdict": {reason: "near miss: only the host knows whether a module has crashed", code: 3, output: `{"reason":"module_crashed","why":"w"}`, class: abi.UserActionRequired, code2: "unspecified",
+			sentence: "The module gave no reason that it had declared; its operator finds more in the log.", why: `undeclared reason "module_crashed": w`},
 		"Case008Undeclared": {reason: "an undeclared reason is for logs only", code: 3, output: `{"reason":"made_up","why":"w"}`, class: abi.UserActionRequired, code2: "unspecified",
 			sentence: "The module gave no reason that it had declared; its operator finds more in the log.", why: `undeclared reason "made_up": w`},
 		"ReasonPattern":   {reason: "text is no reason", code: 3, output: `{"reason":"Call +1-800 <b>now</b>"}`, class: abi.UserActionRequired, code2: "unspecified"},

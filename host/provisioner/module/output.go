@@ -83,7 +83,8 @@ func factsSize(facts map[string]json.RawMessage) int {
 }
 
 // resultError turns a disposition other than OK into an error. A reason must be declared
-// by the manifest or be one of the host's own; any other is only told to operators. If it
+// by the manifest or be one of the host's own that a module can give; any other is only
+// told to operators. If it
 // is what the driver last answered, the driver's own why and hint come along.
 func resultError(instance *Instance, o *outcome) *provisioner.Error {
 	why := sanitise(o.output.Why)
@@ -94,7 +95,8 @@ func resultError(instance *Instance, o *outcome) *provisioner.Error {
 	reason := o.output.Reason
 	sentence, declared := instance.Manifest.Sentence(reason)
 	_, own := abi.HostSentence(reason)
-	if !declared && !own {
+	_, given := abi.GivenSentence(reason)
+	if !given && (own || !declared) {
 		why = sanitise(joinWhy(fmt.Sprintf("undeclared reason %q", reason), why))
 		reason = abi.ReasonUnspecified
 	}

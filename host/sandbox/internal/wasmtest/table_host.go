@@ -95,8 +95,7 @@ func answers() []Attack {
 		says("output-number", "a number that no float holds", "module_bad_output", `{"retryAfterSeconds":1e999999999}`, 2),
 		says("output-reason", "a reason that nobody could inspect", "unspecified", `{"reason":"give_me_your_password"}`, 3),
 		says("output-markup", "a reason that controls a terminal", "unspecified", `{"reason":"\u001b[2J<script>"}`, 3),
-		// Which it may give, as any of them: it says so of its own node only.
-		says("output-forged", "a reason of the host's own", "module_faulted", `{"reason":"module_faulted"}`, 4),
+		says("output-forged", "what only the host can say of a module", "unspecified", `{"reason":"module_faulted"}`, 4),
 		says("output-later", "a retry in a billion years", "unspecified", `{"retryAfterSeconds":9223372036854775807}`, 2),
 	}
 }
