@@ -48,6 +48,8 @@ func requireContainedBy(t *testing.T, load loading, a wasmtest.Attack) {
 	switch a.By {
 	case wasmtest.ByTimeout, wasmtest.ByDescribe:
 		limits.Timeout = 300 * time.Millisecond
+	case wasmtest.ByCPU:
+		limits.CPU = 100 * time.Millisecond
 	case wasmtest.ByCompileLimit:
 		limits.CompileTimeout = time.Second
 	case wasmtest.ByMemory:
@@ -83,6 +85,8 @@ func requireContainedBy(t *testing.T, load loading, a wasmtest.Attack) {
 	switch a.By {
 	case wasmtest.ByTimeout:
 		faultOf(t, err, sandbox.FaultTimeout)
+	case wasmtest.ByCPU:
+		faultOf(t, err, sandbox.FaultCPU)
 	case wasmtest.ByTable:
 		faultOf(t, err, sandbox.FaultTable)
 	case wasmtest.ByHostCalls:

@@ -82,6 +82,8 @@ func expectation(a wasmtest.Attack) []string {
 		return []string{"Module InvalidManifest"}
 	case wasmtest.ByTimeout:
 		return []string{"node " + abi.ReasonTimeout}
+	case wasmtest.ByCPU:
+		return []string{"node " + abi.ReasonCPUExceeded}
 	case wasmtest.ByTable:
 		return []string{"node " + abi.ReasonTableExceeded}
 	case wasmtest.ByHostCalls:
@@ -111,7 +113,7 @@ func (s *site) unleash(ctx context.Context, a wasmtest.Attack, r *result) error 
 		ConfigType: "application/vnd.wasm.config.v0+json",
 		Layers:     []registrytest.Layer{{MediaType: "application/wasm", Content: wasm}},
 	})
-	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/"+a.Name+":1"), a.Name, a.Tables, capabilities)); err != nil {
+	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/"+a.Name+":1"), a, capabilities)); err != nil {
 		return fmt.Errorf("create the Module: %w", err)
 	}
 	module := &v1alpha1.Module{ObjectMeta: metav1.ObjectMeta{Name: a.Name}}
@@ -201,7 +203,7 @@ func dress(a wasmtest.Attack) (wasm []byte, capabilities []string, err error) {
 }
 
 // moduleYAML is a Module that may do what it declares, with objects that are harmless.
-func moduleYAML(reference, name string, tables int, capabilities []string) string {
+func moduleYAML(reference string, a wasmtest.Attack, capabilities []string) string {
 	var rules strings.Builder
 	for _, c := range capabilities {
 		if verb, ok := strings.CutPrefix(c, "kube_"); ok {
@@ -215,6 +217,10 @@ func moduleYAML(reference, name string, tables int, capabilities []string) strin
 	if slices.Contains(capabilities, string(abi.SecretRead)) {
 		secrets = "    secrets: [{namespace: $(owner), names: [token]}]\n"
 	}
+	cpu := ""
+	if a.By == wasmtest.ByCPU {
+		cpu = ", cpu: 100ms"
+	}
 	return fmt.Sprintf(`
 apiVersion: caisson.dev/v1alpha1
 kind: Module
@@ -223,10 +229,10 @@ spec:
   reference: %s
   pollInterval: 1h
   allowedNamespaces: ["*"]
-  limits: {timeout: 1s, memory: 64Mi, tableElements: %d}
+  limits: {timeout: 1s, memory: 64Mi, tableElements: %d%s}
   grant:
     capabilities: [%s]
-%s%s`, name, reference, cmp.Or(tables, 1_000_000), strings.Join(capabilities, ", "), kube, secrets)
+%s%s`, a.Name, reference, cmp.Or(a.Tables, 1_000_000), cpu, strings.Join(capabilities, ", "), kube, secrets)
 }
 
 // stackYAML is a Stack of one node.

@@ -54,7 +54,7 @@ func (s *site) watch(ctx context.Context) (*watcher, error) {
 		ConfigType: "application/vnd.wasm.config.v0+json",
 		Layers:     []registrytest.Layer{{MediaType: "application/wasm", Content: good}},
 	})
-	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/neighbour:1"), "neighbour", 0, nil)); err != nil {
+	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/neighbour:1"), wasmtest.Attack{Name: "neighbour"}, nil)); err != nil {
 		return nil, fmt.Errorf("create the neighbour's Module: %w", err)
 	}
 	if _, err := testenv.Apply(ctx, s.admin, fmt.Sprintf(stackYAML, "neighbour", "neighbour", "neighbour", "1")); err != nil {

@@ -20,6 +20,9 @@ const (
 	ByDescribe Containment = "describe"
 	// ByTimeout: the worker is killed at the deadline of the call.
 	ByTimeout Containment = "timeout"
+	// ByCPU: the worker is killed when it has computed for as long as a call may, which is
+	// 100 ms for these, before the deadline.
+	ByCPU Containment = "processor time"
 	// ByMemory: the guest is refused more memory.
 	ByMemory Containment = "memory"
 	// ByTable: the guest is refused a larger table.

@@ -26,6 +26,12 @@ func stalls() []Attack {
 	}
 	return []Attack{
 		plain("loop", "a loop without end", ByTimeout, Loop(), I32Const(0)),
+		plain("compute", "all of the processor until the deadline", ByCPU, Loop(), I32Const(0)),
+		code("compute-calls", "the same, with the kernel called now and then", ByCPU, func(b *Builder) []byte {
+			length := b.Import(Env, "input_length", none(), i64())
+			work := b.Func(nothing, nothing, 0, Repeat(1_000, I32Const(7), Drop()))
+			return Join(Loop(Call(length), Drop(), Call(work), Call(work)), I32Const(0))
+		}),
 		code("expo", "2^45 calls without a loop, which stop a garbage collector", ByTimeout, func(b *Builder) []byte {
 			g := b.Global(0)
 			f := b.Func(nothing, nothing, 0, GetGlobal(g), I32Const(1), AddI32(), SetGlobal(g))
