@@ -58,7 +58,9 @@ func startHere(limit int) (*process, error) {
 		in: in, out: out, reader: bufio.NewReaderSize(out, 32*kib), limit: limit,
 		exited: make(chan struct{}), started: time.Now(), end: end,
 	}
-	w := &worker{in: bufio.NewReaderSize(childIn, 32*kib), out: childOut, confine: func(setup) ([]Layer, error) { return nil, nil }}
+	// The memory of this process is not the worker's to give back.
+	w := newWorker(childIn, childOut, func() {})
+	w.confine = func(setup) ([]Layer, error) { return nil, nil }
 	go func() {
 		defer close(p.exited)
 		defer closeAll(childIn, childOut)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
+	"time"
 
 	"github.com/caisson-dev/caisson/abi"
 )
@@ -17,6 +19,11 @@ import (
 // workerThreads is how many cores a worker's Go runtime uses: one for the guest and
 // one for the collector. There is one call in flight, and many workers to a node.
 const workerThreads = 2
+
+// trimAfter is how long a worker that has loaded its module has nothing to do before it
+// gives back the memory that only loading needed, some 10 MiB for a module in Go. It
+// costs 10 ms, which one that is busy has no time for.
+const trimAfter = time.Second
 
 // RunWorkerIfRequested turns the current process into a worker if its first argument
 // is [WorkerArgument], or into what starts workers, and then does not return. A program that wants to be its own
@@ -49,7 +56,7 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 		return 2
 	}
 	runtime.GOMAXPROCS(workerThreads)
-	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out}
+	w := newWorker(in, out, sync.OnceFunc(debug.FreeOSMemory))
 	w.confine = func(s setup) ([]Layer, error) {
 		// It keeps a file open that cannot be opened any more after that.
 		w.tracker = newPageTracker()
@@ -72,7 +79,16 @@ type worker struct {
 	confine func(setup) ([]Layer, error)
 	tracker *pageTracker
 	guest   *guest
-	err     error // the pipe's, found inside a host function
+	// pause fires when there was no call for some time.
+	pause *time.Timer
+	err   error // the pipe's, found inside a host function
+}
+
+// newWorker makes a worker that calls trim in every pause.
+func newWorker(in io.Reader, out io.Writer, trim func()) *worker {
+	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(trimAfter, trim)}
+	w.pause.Stop() // there is nothing to give back yet
+	return w
 }
 
 // serve returns nil when the parent closes the pipe between two frames.
@@ -110,8 +126,10 @@ func (w *worker) serve(ctx context.Context) error {
 		case f.typ == frameModule && w.guest == nil:
 			err = w.load(ctx, f.payload, s, layers)
 		case f.typ == frameCall && w.guest != nil:
+			w.pause.Stop()
 			if err = w.call(ctx, f, s); err == nil {
 				w.guest.settle(ctx)
+				w.pause.Reset(trimAfter)
 			}
 		default:
 			err = fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)

@@ -90,7 +90,11 @@ func memoryOf(ctx context.Context, a *artefacts, how string, wasm []byte) (_ fig
 		return nil, err
 	}
 	var s *sandbox.Sandbox
-	const idleAfter = time.Second
+	const (
+		idleAfter = 5 * time.Second
+		// trimmed is when a worker that waits has given back what only loading needed.
+		trimmed = 2 * time.Second
+	)
 	if how == "worker" {
 		if s, err = openSandbox(a, sandbox.Options{IdleTimeout: idleAfter}); err != nil {
 			return nil, err
@@ -128,6 +132,12 @@ func memoryOf(ctx context.Context, a *artefacts, how string, wasm []byte) (_ fig
 		found["idle"] = found["active"] // nothing ends the others
 		return found, nil
 	}
+	time.Sleep(trimmed)
+	waiting, err := settled()
+	if err != nil {
+		return nil, err
+	}
+	found["waiting"] = waiting - before
 	for deadline := time.Now().Add(time.Minute); s.Workers() > 0; {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the idle worker does not end")
@@ -203,6 +213,9 @@ func measureMemory(ctx context.Context, set settings, a *artefacts, r *results) 
 				return err
 			}
 			r.add(tableMemory, how.name+", active", unitMiB, found["active"])
+			if waiting, ok := found["waiting"]; ok {
+				r.add(tableMemory, how.name+", waiting for 2 s", unitMiB, waiting)
+			}
 			r.add(tableMemory, how.name+", idle", unitMiB, found["idle"])
 		}
 	}
