@@ -54,8 +54,8 @@ func TestTwoTenants(t *testing.T) {
 	for i, mine := range both {
 		theirs := both[1-i]
 		after := r.fingerprints(t, mine)
-		for what, print := range before[i] {
-			assert.Equal(t, print, after[what], "%s is as it was", what)
+		for what, was := range before[i] {
+			assert.Equal(t, was, after[what], "%s is as it was", what)
 		}
 		for what := range after {
 			assert.NotContains(t, what, "planted")

@@ -191,7 +191,7 @@ func TestHangingOwnersLeaveRoom(t *testing.T) {
 	held.Wait()
 
 	quick := m.entry("hangs")
-	quick.hangs.note(calledBy(t.Context(), "a"), abi.ExportProvision, false)
+	quick.hangs.note(calledBy(t.Context(), "a"), abi.ExportProvision, nil)
 	require.False(t, quick.hangs.of(calledBy(t.Context(), "a"), abi.ExportProvision), "a call that ends is forgiven")
 	require.True(t, quick.hangs.of(calledBy(t.Context(), "b"), abi.ExportProvision))
 	require.False(t, quick.hangs.of(t.Context(), abi.ExportProvision), "nobody in particular")

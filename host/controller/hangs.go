@@ -35,14 +35,14 @@ func (h *hangs) of(ctx context.Context, export string) bool {
 }
 
 // note takes down how the owner's call of an export ended.
-func (h *hangs) note(ctx context.Context, export string, hung bool) {
+func (h *hangs) note(ctx context.Context, export string, err error) {
 	owner, ok := ctx.Value(callerKey{}).(types.UID)
 	if !ok {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !hung {
+	if !timedOut(err) {
 		delete(h.owners, owner)
 		return
 	}

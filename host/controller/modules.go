@@ -318,7 +318,7 @@ func (c *countedRuntime) Call(ctx context.Context, tenant, export string, input 
 		return code, output, c.notCalled(err)
 	}
 	c.entry.hung.Store(timedOut(err))
-	c.entry.hangs.note(ctx, export, timedOut(err))
+	c.entry.hangs.note(ctx, export, err)
 	if c.entry.breaker.observe(err, c.modules.clock()) {
 		c.modules.faultChanged(c.name)
 	}

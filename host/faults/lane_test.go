@@ -105,7 +105,7 @@ func newLane(b *bench, number int) (*lane, error) {
 		return l, fmt.Errorf("mint the operator's token: %w", err)
 	}
 	l.token = request.Status.Token
-	listener, err := net.Listen("unix", filepath.Join(l.dir, "relay")) //nolint:noctx // It is closed.
+	listener, err := net.Listen("unix", filepath.Join(l.dir, "relay")) // It is closed.
 	if err != nil {
 		return l, err
 	}

@@ -91,7 +91,7 @@ func (r *replica) launch(elect string) error {
 }
 
 func (r *replica) launchLocked(elect string) error {
-	command := exec.Command(r.lane.bench.operator, //nolint:noctx // It ends by stop.
+	command := exec.Command(r.lane.bench.operator, // It ends by stop.
 		"--kubeconfig="+filepath.Join(r.dir, "kubeconfig"), "--namespace="+operatorNamespace, "--worker="+r.lane.relay,
 		"--cache-dir="+filepath.Join(r.dir, "cache"), "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		"--leader-elect="+elect, "--leader-elect-lease="+lease, "--verbose")

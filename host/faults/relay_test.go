@@ -52,13 +52,13 @@ func writeRelay(dir, socket, worker string) (string, error) {
 	}
 	path := filepath.Join(dir, "worker")
 	script := fmt.Sprintf("#!/bin/sh\nexec '%s' %s '%s' '%s' \"$@\"\n", self, relayArgument, socket, worker)
-	return path, os.WriteFile(path, []byte(script), 0o700) //nolint:gosec // It is to be run.
+	return path, os.WriteFile(path, []byte(script), 0o700) // It is to be run.
 }
 
 func relay(socket, worker string, args []string) error {
 	// A child is told of the death of the thread that started it.
 	runtime.LockOSThread()
-	command := exec.Command(worker, args...) //nolint:noctx // It ends with the relay.
+	command := exec.Command(worker, args...) // It ends with the relay.
 	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := command.StdinPipe()
@@ -147,7 +147,7 @@ func ask(socket string, payload []byte) fault {
 	if envelope.Node.Path == "" {
 		return ""
 	}
-	conn, err := net.Dial("unix", socket) //nolint:noctx // The test answers at once.
+	conn, err := net.Dial("unix", socket) // The test answers at once.
 	if err != nil {
 		return ""
 	}

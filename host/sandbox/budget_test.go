@@ -164,11 +164,11 @@ func TestHostCallBudget(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			make := wasmtest.Asks
+			guest := wasmtest.Asks
 			if c.traps {
-				make = wasmtest.AsksAndTraps
+				guest = wasmtest.AsksAndTraps
 			}
-			m := load(t, s, make("event", c.times), c.limits)
+			m := load(t, s, guest("event", c.times), c.limits)
 			for range 2 { // what one call has used is not missed by the next
 				answered := 0
 				_, out, err := m.Call(t.Context(), "tenant", "provision", []byte("0123456789"), func(context.Context, string, []byte) []byte {

@@ -21,7 +21,7 @@ func (e *cpuExceeded) Error() string {
 
 // cpuWatch looks at the processor time of one worker during one call. It never looks
 // before the limit could have been reached on all processors together, so that a call
-// that is over soon is not looked at at all.
+// that is over soon is never looked at.
 type cpuWatch struct {
 	read   func() (time.Duration, error)
 	cancel context.CancelCauseFunc

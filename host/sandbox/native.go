@@ -241,7 +241,7 @@ func (n *nativeCode) sum(name string) (sealedFile, string, error) {
 	if err != nil {
 		return sealedFile{}, "", err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
 		return sealedFile{}, "", err

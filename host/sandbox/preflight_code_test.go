@@ -173,9 +173,10 @@ func requireKind(t *testing.T, want LoadErrorKind, wasm []byte) {
 	r := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(coreFeatures))
 	defer r.Close(t.Context())
 	_, err = r.CompileModule(t.Context(), wasm)
-	if want == MissingExport {
+	switch want {
+	case MissingExport:
 		require.NoError(t, err)
-	} else if want == Malformed {
+	case Malformed:
 		require.Error(t, err)
 	}
 }

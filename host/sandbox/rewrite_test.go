@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -149,7 +148,7 @@ func TestFreshReason(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inspected, err := Preflight(c.wasm, Limits{})
-			require.NoError(t, err, fmt.Sprintf("% x", c.wasm))
+			require.NoError(t, err, "% x", c.wasm)
 			require.Equal(t, c.want, inspected.FreshReason)
 		})
 	}

@@ -2,7 +2,6 @@ package helm
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -162,6 +161,6 @@ func TestCase098ProgressIsNoDegradation(t *testing.T) {
 	require.Equal(t, stepInstall, decide(situation{want: identity{owner: "o"}, now: now()}).step, "no release is nothing to judge the health of")
 	for _, s := range []status.Status{status.InProgressStatus, status.TerminatingStatus, status.UnknownStatus, status.NotFoundStatus, status.FailedStatus, ""} {
 		h, _ := worst([]finding{{status: s}})
-		require.NotEqual(t, healthReady, h, fmt.Sprintf("%q", s))
+		require.NotEqual(t, healthReady, h, "%q", s)
 	}
 }

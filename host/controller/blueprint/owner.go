@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -314,18 +315,18 @@ func (v *visit) tell(ctx context.Context, told report) error {
 	was, changed := v.run.tally.set(client.ObjectKeyFromObject(v.owner), now)
 	if changed {
 		v.changed()
-		v.record(was, now, message, good)
+		kind := corev1.EventTypeNormal
+		if !good {
+			kind = corev1.EventTypeWarning
+		}
+		v.record(was, now, kind, message)
 	}
 	return nil
 }
 
 // record tells by events: of the phase where there are no conditions, and of a trouble that
 // is new. After a restart the first look at an owner is not news.
-func (v *visit) record(was, now entry, message string, good bool) {
-	kind := "Normal"
-	if !good {
-		kind = "Warning"
-	}
+func (v *visit) record(was, now entry, kind, message string) {
 	switch now.trouble.reason {
 	case "":
 	case v1alpha1.ReasonNotInSchema:

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// ownerWorkers is how many owners of a kind are looked at at once: it takes an API call
+	// ownerWorkers is how many owners of a kind are looked at together: it takes an API call
 	// or two each.
 	ownerWorkers = 2
 	// rolloutInterval spaces the Stacks that a changed Blueprint is rolled out to: twenty a
@@ -116,14 +116,14 @@ func (f *Fleet) serve(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	skip, recover := true, true
+	skip, recovers := true, true
 	c, err := controller.NewUnmanaged("blueprint-"+r.kind.String(), controller.Options{
 		Reconciler: &ownerReconciler{
 			run: r, owners: owners, client: direct, stacks: f.options.Stacks, live: f.options.Live,
 			writeStacks: f.options.Client, events: f.options.Events, clock: f.options.Clock,
 			changed: func() { f.changed(r, countsChanged) }, refused: func() { f.changed(r, rightsLost) },
 		},
-		MaxConcurrentReconciles: ownerWorkers, SkipNameValidation: &skip, RecoverPanic: &recover, Logger: f.options.Logger,
+		MaxConcurrentReconciles: ownerWorkers, SkipNameValidation: &skip, RecoverPanic: &recovers, Logger: f.options.Logger,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](ownerRetryBase, ownerRetryMax),
 	})
 	if err != nil {

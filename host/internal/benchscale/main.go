@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	say := func(format string, a ...any) { fmt.Fprintf(progress, format+"\n", a...) }
+	say := func(format string, a ...any) { _, _ = fmt.Fprintf(progress, format+"\n", a...) }
 	say("building the operator and the worker")
 	p, err := build()
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *report) write(o options, out io.Writer, complete bool) error {
 	}
 	switch {
 	case o.file != "":
-		return os.WriteFile(o.file, b.Bytes(), 0o644) //nolint:gosec // It is for everybody to read.
+		return os.WriteFile(o.file, b.Bytes(), 0o644)
 	case complete:
 		_, err := out.Write(b.Bytes())
 		return err

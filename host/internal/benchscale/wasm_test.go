@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ func TestSmallModules(t *testing.T) {
 			code, output, err := loaded.Call(t.Context(), "tenant", "provision", []byte(`{}`), func(context.Context, string, []byte) []byte { return nil })
 			if c.fault != "" {
 				var fault *sandbox.Fault
-				require.True(t, errors.As(err, &fault), "%v", err)
+				require.ErrorAs(t, err, &fault)
 				require.Equal(t, c.fault, fault.Kind, c.reason)
 				require.Equal(t, c.crash, fault.Crashed(), c.reason)
 				return

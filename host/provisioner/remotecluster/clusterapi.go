@@ -72,7 +72,7 @@ func isAbsent(err error, name string) bool {
 	if !apierrors.IsNotFound(err) || apierrors.IsUnexpectedServerError(err) {
 		return false
 	}
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // The client returns it as it is.
+	status, ok := err.(apierrors.APIStatus) // The client returns it as it is.
 	if !ok || status.Status().Details == nil {
 		return false
 	}

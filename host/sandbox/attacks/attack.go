@@ -33,7 +33,7 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(progress, "timing %d changes of an undisturbed neighbour\n", calmChanges)
+	_, _ = fmt.Fprintf(progress, "timing %d changes of an undisturbed neighbour\n", calmChanges)
 	if err := await(ctx, "the changes of an undisturbed neighbour", func() (bool, string) {
 		n := w.changes()
 		return n >= calmChanges, fmt.Sprint(n, " of them")
@@ -45,7 +45,7 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 		result := s.attack(ctx, a)
 		result.During = w.take()
 		r.Attacks = append(r.Attacks, result)
-		fmt.Fprintf(progress, "%3d/%d %-24s %-40s %s\n", i+1, len(attacks), a.Name, result.Got, result.mark())
+		_, _ = fmt.Fprintf(progress, "%3d/%d %-24s %-40s %s\n", i+1, len(attacks), a.Name, result.Got, result.mark())
 		if !s.running() {
 			r.Ended = s.log.String()
 			break

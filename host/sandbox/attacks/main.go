@@ -65,7 +65,7 @@ func run(ctx context.Context, o options, out, progress io.Writer) error {
 		return err
 	}
 	if o.write != "" {
-		if err := os.WriteFile(o.write, []byte(r.markdown()), 0o644); err != nil { //nolint:gosec // It is documentation.
+		if err := os.WriteFile(o.write, []byte(r.markdown()), 0o644); err != nil {
 			return fmt.Errorf("write the report: %w", err)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *site) close() {
 // newSite starts everything. What it returns must be closed, if there is an error too.
 func newSite(ctx context.Context, progress io.Writer) (*site, error) {
 	s := &site{ended: make(chan struct{})}
-	fmt.Fprintln(progress, "starting a control plane and the operator")
+	_, _ = fmt.Fprintln(progress, "starting a control plane and the operator")
 	program, err := testenv.Build("./cmd/caisson-operator", operatorName)
 	if err != nil {
 		return s, err

@@ -43,7 +43,8 @@ func TestMachinesReadIt(t *testing.T) {
 func TestPure(t *testing.T) {
 	for _, s := range states() {
 		before := s.cluster.Stack.DeepCopy()
-		require.Equal(t, explain.Of(s.cluster, now()), explain.Of(s.cluster, now()), s.name)
+		first := explain.Of(s.cluster, now())
+		require.Equal(t, first, explain.Of(s.cluster, now()), s.name)
 		require.Equal(t, before, s.cluster.Stack, s.name)
 	}
 }
