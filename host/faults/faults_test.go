@@ -58,6 +58,7 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err, lanes[0].logs())
 	for _, p := range phases() {
 		t.Logf("%.1f s: %s takes %.1f s, has %s, and ends with %d things", time.Since(begin).Seconds(), p, known[p].took.Seconds(), describe(known[p].points), len(known[p].end))
+		require.True(t, slices.ContainsFunc(known[p].points, func(c point) bool { return c.of() == targetModule }), "%s has no module calls: the relay does not see them", p)
 	}
 	if os.Getenv(envShow) != "" {
 		for _, p := range phases() {

@@ -99,7 +99,9 @@ func newLane(b *bench, number int) (*lane, error) {
 			return l, err
 		}
 	}
-	account, request := &corev1.ServiceAccount{}, &authenticationv1.TokenRequest{}
+	// All of the runs take longer than the hour for which a token is good by default.
+	lifetime := int64(24 * time.Hour / time.Second)
+	account, request := &corev1.ServiceAccount{}, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &lifetime}}
 	account.Namespace, account.Name = operatorNamespace, operatorAccount
 	if err := l.admin.SubResource("token").Create(ctx, account, request); err != nil {
 		return l, fmt.Errorf("mint the operator's token: %w", err)

@@ -21,13 +21,14 @@ import (
 // worker, and asks the test at each call what is to happen.
 const relayArgument = "faults-relay"
 
-// The frames of the worker's protocol that a relay has to know; see host/sandbox.
+// The frames of the worker's protocol that a relay has to know; see host/sandbox. With
+// wrong ones a phase would have no module calls, which the test does not take.
 const (
 	frameHeader   = 9
-	frameCall     = 6
-	frameHostCall = 7
-	frameResult   = 10
-	frameFault    = 11
+	frameCall     = 7
+	frameHostCall = 8
+	frameResult   = 11
+	frameFault    = 12
 )
 
 // runRelayIfRequested does not return in a relay. Its arguments are the socket of the
