@@ -46,6 +46,9 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 		result.During = w.take()
 		r.Attacks = append(r.Attacks, result)
 		_, _ = fmt.Fprintf(progress, "%3d/%d %-24s %-40s %s\n", i+1, len(attacks), a.Name, result.Got, result.mark())
+		if result.Problem != "" {
+			_, _ = fmt.Fprintf(progress, "the end of the operator's log:\n%s\n", lastLines(s.log.String(), 12))
+		}
 		if !s.running() {
 			r.Ended = s.log.String()
 			break
@@ -55,6 +58,12 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 		}
 	}
 	return r, nil
+}
+
+// lastLines returns the end of a text.
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // attack lets one module loose, and waits until it ends as expected.

@@ -158,7 +158,7 @@ func startsWith(params []byte) []byte {
 
 // compileBomb nests as deep as it may, in as many functions as take some minutes.
 func compileBomb(b *Builder) []byte {
-	for range 400 {
+	for range 560 {
 		b.RawFunc(Join([]byte{0}, Repeat(9_000, []byte{0x02, 0x40}), Repeat(9_001, []byte{0x0b})))
 	}
 	return b.Provisioner(I32Const(0))
