@@ -147,6 +147,6 @@ func TestFrames(t *testing.T) {
 	var seen []string
 	err := frames(bytes.NewReader(sent), &passed, func(typ byte, payload []byte) { seen = append(seen, fmt.Sprint(typ, string(payload))) })
 	require.Error(t, err, "the stream has ended")
-	require.Equal(t, []string{"6one", "10"}, seen)
+	require.Equal(t, []string{fmt.Sprint(frameCall, "one"), fmt.Sprint(frameResult)}, seen)
 	require.Equal(t, sent, passed.Bytes(), "and is passed on as it was")
 }

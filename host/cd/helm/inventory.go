@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -181,7 +182,11 @@ func (i *inventory) change(ctx context.Context, ownerUID string, mutate func(map
 			version := secret.ResourceVersion
 			return client.IgnoreNotFound(i.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &version}))
 		}
-		return i.client.Update(ctx, secret)
+		err = i.client.Update(ctx, secret)
+		if apierrors.IsNotFound(err) { // its last entry went after it was read
+			return apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, secret.Name, err)
+		}
+		return err
 	})
 	if err != nil {
 		i.known.drop(ownerUID)

@@ -104,6 +104,39 @@ func TestInventoryBroken(t *testing.T) {
 	require.Len(t, listed, 1)
 }
 
+// TestInventoryGoesWhileItIsWritten: another process drops the last entry between the read
+// and the write of this one.
+func TestInventoryGoesWhileItIsWritten(t *testing.T) {
+	env := cdtest.NewEnv(t, admin(t))
+	first := sampleEntry("all/a")
+	require.NoError(t, newInventory(env.Operator, env.Namespace, time.Now).put(t.Context(), first))
+	gone := false
+	i := newInventory(vanishing{env.Operator, func() {
+		if !gone {
+			gone = true
+			require.NoError(t, newInventory(env.Operator, env.Namespace, time.Now).drop(t.Context(), "uid-1", first.key()))
+		}
+	}}, env.Namespace, time.Now)
+	second := sampleEntry("all/b")
+	require.NoError(t, i.put(t.Context(), second))
+	require.True(t, gone)
+	listed, err := i.list(t.Context(), "uid-1")
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	require.Equal(t, second.key(), listed[0].key(), "what was dropped does not come back")
+}
+
+// vanishing calls before ahead of each update.
+type vanishing struct {
+	client.Client
+	before func()
+}
+
+func (v vanishing) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	v.before()
+	return v.Client.Update(ctx, o, opts...)
+}
+
 // TestInventoryHammer has the workers of two processes write the entries of one owner
 // at the same time, while the last entry and with it the Secret keeps going away.
 func TestInventoryHammer(t *testing.T) {
