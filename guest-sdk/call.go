@@ -13,6 +13,7 @@ import (
 // host for more. It is good until the handler returns and for one goroutine.
 type Call struct {
 	input  abi.Input
+	config wire.Value // the same as that of input
 	output abi.Output
 	host   Host
 	// marshal encodes values of types that this package does not know, or is nil.
@@ -21,11 +22,10 @@ type Call struct {
 
 func newCall(operation string, envelope []byte, host Host) (*Call, error) {
 	c := &Call{host: host}
-	input, err := wire.DecodeInput(envelope)
-	if err != nil {
+	var err error
+	if c.input, c.config, err = wire.DecodeInput(envelope); err != nil {
 		return c, errors.New("decode the envelope: " + err.Error())
 	}
-	c.input = input
 	if c.input.ABI != abi.Version {
 		return c, errors.New("the host speaks another version of the ABI than the module")
 	}
@@ -79,11 +79,11 @@ func (c *Call) Now() time.Time {
 // facts_missing; a Deprovision must expect that and go on without. One of another shape
 // is a Terminal invalid_config.
 func (c *Call) Fact(name string, into any) error {
-	fact, err := c.FactDoc(name)
+	raw, err := c.fact(name)
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(fact.raw, into); err != nil {
+	if err := json.Unmarshal(raw, into); err != nil {
 		return Terminal(abi.ReasonInvalidConfig, "fact "+name+": "+err.Error())
 	}
 	return nil
@@ -91,15 +91,23 @@ func (c *Call) Fact(name string, into any) error {
 
 // FactDoc is like [Call.Fact], for reading the fact without decoding it.
 func (c *Call) FactDoc(name string) (Doc, error) {
+	raw, err := c.fact(name)
+	if err != nil {
+		return Doc{}, err
+	}
+	return parseDoc(name, raw), nil
+}
+
+func (c *Call) fact(name string) ([]byte, error) {
 	raw, ok := c.input.Facts[name]
 	if !ok {
-		return Doc{}, Yield(abi.ReasonFactsMissing, "fact "+name)
+		return nil, Yield(abi.ReasonFactsMissing, "fact "+name)
 	}
-	return newDoc(name, raw), nil
+	return raw, nil
 }
 
 // Config is the config of the node as it came, beside what the handler gets.
-func (c *Call) Config() Doc { return newDoc("config", c.input.Config) }
+func (c *Call) Config() Doc { return newDoc("config", c.config) }
 
 // Publish makes a fact known to later nodes, whatever the handler returns. A name should
 // be an identifier, so that expressions can say facts.name. The host keeps a few

@@ -3,7 +3,6 @@ package guest
 import (
 	"errors"
 	"iter"
-	"strconv"
 
 	"github.com/caisson-dev/caisson/guest-sdk/internal/wire"
 )
@@ -18,49 +17,71 @@ import (
 // of the method. What is of another type than the method reads as well, and is noted: the
 // first note of a document is its [Doc.Err], with the path to it. The zero Doc is absent.
 type Doc struct {
-	raw   []byte
-	path  string
-	notes *notes
+	doc *document
+	// value is what there is, or none.
+	value wire.Value
+	// lost is where something is not.
+	lost *lost
 }
 
-// notes are what the parts of one document have in common.
-type notes struct {
+// document is what the parts of one document have in common.
+type document struct {
+	name    string
+	root    wire.Value
 	problem string
-	// asked holds the paths that were asked for, with true for those that were taken with
-	// all that is in them; nil when nobody wants to know.
-	asked map[string]bool
 }
 
-// newDoc returns a document whose paths begin with name. raw is valid JSON or empty.
-func newDoc(name string, raw []byte) Doc {
-	return Doc{raw: raw, path: name, notes: &notes{}}
+// lost is the place of something that is not there, in its last ancestor that is.
+type lost struct {
+	ancestor wire.Value
+	below    string
+}
+
+// newDoc returns a document whose paths begin with name.
+func newDoc(name string, root wire.Value) Doc {
+	return Doc{doc: &document{name: name, root: root}, value: root}
+}
+
+// parseDoc is newDoc for JSON that may be empty.
+func parseDoc(name string, raw []byte) Doc {
+	// The host sends no JSON that is not valid, and what it wraps in some was read with it.
+	root, _ := wire.Parse(raw)
+	return newDoc(name, root)
 }
 
 // Exists reports whether there is something, which may not be null.
-func (d Doc) Exists() bool {
-	kind := d.kind()
-	return kind != wire.KindNone && kind != wire.KindNull
-}
-
-func (d Doc) kind() wire.Kind { return wire.KindOf(d.raw) }
+func (d Doc) Exists() bool { return d.value.Kind() > wire.KindNull }
 
 // Path says where in its document the part stands, for instance config.ports[0].name.
-func (d Doc) Path() string { return d.path }
+func (d Doc) Path() string {
+	switch {
+	case d.doc == nil:
+		return ""
+	case d.value.Kind() != wire.KindNone:
+		return d.doc.root.PathTo(d.value, d.doc.name)
+	case d.lost == nil:
+		return d.doc.name
+	case d.lost.ancestor.Kind() == wire.KindNone:
+		return wire.JoinPath(d.doc.name, d.lost.below)
+	default:
+		return wire.JoinPath(d.doc.root.PathTo(d.lost.ancestor, d.doc.name), d.lost.below)
+	}
+}
 
 // Err returns the first problem that was noted in the document that d is a part of, or
 // nil.
 func (d Doc) Err() error {
-	if d.notes == nil || d.notes.problem == "" {
+	if d.doc == nil || d.doc.problem == "" {
 		return nil
 	}
-	return errors.New(d.notes.problem)
+	return errors.New(d.doc.problem)
 }
 
 // Refuse notes a problem of the author's own with d. It reads like the rest of a sentence
 // that begins with the path: "is no range of addresses".
 func (d Doc) Refuse(problem string) {
-	if d.notes != nil && d.notes.problem == "" {
-		d.notes.problem = d.path + " " + problem
+	if d.doc != nil && d.doc.problem == "" {
+		d.doc.problem = d.Path() + " " + problem
 	}
 }
 
@@ -73,7 +94,20 @@ func (d Doc) Required() Doc {
 }
 
 // mistyped notes that d is of another type than it was read as.
-func (d Doc) mistyped(want string) { d.Refuse("is " + d.kind().String() + " and must be " + want) }
+func (d Doc) mistyped(want string) {
+	d.Refuse("is " + d.value.Kind().String() + " and must be " + want)
+}
+
+// is reports whether d exists and is of a kind, and notes if it is of another one.
+func (d Doc) is(kind wire.Kind, want string) bool {
+	if d.value.Kind() == kind {
+		return true
+	}
+	if d.Exists() {
+		d.mistyped(want)
+	}
+	return false
+}
 
 // Get returns the member at a path of names. It is absent if anything on the way is. Of
 // members with one name the last counts; names are compared to the letter.
@@ -85,56 +119,29 @@ func (d Doc) Get(names ...string) Doc {
 }
 
 func (d Doc) member(name string) Doc {
-	child := d.child(memberPath(d.path, name), nil)
-	if !d.Exists() {
-		return child
-	}
-	if d.kind() != wire.KindObject {
-		d.mistyped("an object")
-		return child
-	}
-	r := wire.NewReader(d.raw)
-	_ = r.Members(func(key string) error {
-		value, err := r.Raw()
-		if key == name {
-			child.raw = value
+	if d.is(wire.KindObject, "an object") {
+		if member := d.value.Member(name); member.Kind() != wire.KindNone {
+			return Doc{doc: d.doc, value: member}
 		}
-		return err
-	})
-	return child
-}
-
-// child returns a part of the document, which from now on counts as asked for.
-func (d Doc) child(path string, raw []byte) Doc {
-	if d.notes != nil && d.notes.asked != nil {
-		d.notes.asked[path] = d.notes.asked[path]
 	}
-	return Doc{raw: raw, path: path, notes: d.notes}
-}
-
-// whole notes that d was taken with all that is in it.
-func (d Doc) whole() {
-	if d.notes != nil && d.notes.asked != nil {
-		d.notes.asked[d.path] = true
+	place := lost{ancestor: d.value}
+	if d.lost != nil {
+		place = *d.lost
 	}
+	place.below = wire.MemberPath(place.below, name)
+	return Doc{doc: d.doc, lost: &place}
 }
 
 // Items returns the elements of a list, or nil for none.
 func (d Doc) Items() []Doc {
-	if !d.Exists() {
+	if !d.is(wire.KindArray, "a list") {
 		return nil
 	}
-	if d.kind() != wire.KindArray {
-		d.mistyped("a list")
-		return nil
+	elements := d.value.Elements()
+	items := make([]Doc, len(elements))
+	for i, element := range elements {
+		items[i] = Doc{doc: d.doc, value: element}
 	}
-	items := []Doc{}
-	r := wire.NewReader(d.raw)
-	_ = r.Elements(func(i int) error {
-		value, err := r.Raw()
-		items = append(items, d.child(elementPath(d.path, i), value))
-		return err
-	})
 	return items
 }
 
@@ -142,85 +149,13 @@ func (d Doc) Items() []Doc {
 // often.
 func (d Doc) Fields() iter.Seq2[string, Doc] {
 	return func(yield func(string, Doc) bool) {
-		if !d.Exists() {
+		if !d.is(wire.KindObject, "an object") {
 			return
 		}
-		if d.kind() != wire.KindObject {
-			d.mistyped("an object")
-			return
-		}
-		r := wire.NewReader(d.raw)
-		_ = r.Members(func(key string) error {
-			value, err := r.Raw()
-			if err == nil && !yield(key, d.child(memberPath(d.path, key), value)) {
-				return errStop
+		for name, member := range d.value.Members() {
+			if !yield(name, Doc{doc: d.doc, value: member}) {
+				return
 			}
-			return err
-		})
+		}
 	}
 }
-
-// errStop ends a walk that nobody wants the rest of.
-var errStop = errors.New("stop")
-
-// unread returns the path of the first member that nobody asked for, or "".
-func (d Doc) unread() string {
-	if d.notes.asked[d.path] {
-		return ""
-	}
-	found := ""
-	visit := func(part Doc, known bool) error {
-		if !known {
-			found = part.path
-		} else {
-			found = part.unread()
-		}
-		if found != "" {
-			return errStop
-		}
-		return nil
-	}
-	r := wire.NewReader(d.raw)
-	switch d.kind() {
-	case wire.KindObject:
-		_ = r.Members(func(key string) error {
-			value, err := r.Raw()
-			if err != nil {
-				return err
-			}
-			part := Doc{raw: value, path: memberPath(d.path, key), notes: d.notes}
-			_, known := d.notes.asked[part.path]
-			return visit(part, known)
-		})
-	case wire.KindArray:
-		_ = r.Elements(func(i int) error {
-			value, err := r.Raw()
-			if err != nil {
-				return err
-			}
-			return visit(Doc{raw: value, path: elementPath(d.path, i), notes: d.notes}, true)
-		})
-	case wire.KindNone, wire.KindNull, wire.KindBool, wire.KindNumber, wire.KindString:
-	}
-	return found
-}
-
-// memberPath appends a name to a path. One that would read as something else is quoted, so
-// that different members have different paths.
-func memberPath(path, name string) string {
-	plain := name != ""
-	for i := range len(name) {
-		c := name[i]
-		plain = plain && (c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
-	}
-	switch {
-	case !plain:
-		return path + "[" + strconv.Quote(name) + "]"
-	case path == "":
-		return name
-	default:
-		return path + "." + name
-	}
-}
-
-func elementPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

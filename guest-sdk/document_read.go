@@ -14,18 +14,13 @@ func (d Doc) String() string { return d.StringOr("") }
 
 // StringOr returns a string, or fallback for none and for an empty one.
 func (d Doc) StringOr(fallback string) string {
-	switch {
-	case !d.Exists():
-		return fallback
-	case d.kind() != wire.KindString:
-		d.mistyped("a string")
+	if !d.is(wire.KindString, "a string") {
 		return fallback
 	}
-	s, err := wire.NewReader(d.raw).Text()
-	if err != nil || s == "" {
-		return fallback
+	if s := d.value.Text(); s != "" {
+		return s
 	}
-	return s
+	return fallback
 }
 
 // OneOf returns a string out of a list, and the first of it for none and for an empty one.
@@ -52,14 +47,10 @@ func (d Doc) Int() int { return d.IntOr(0) }
 // IntOr returns a whole number, or fallback for none. One that is written with a fraction
 // or an exponent is none, as in encoding/json.
 func (d Doc) IntOr(fallback int) int {
-	switch {
-	case !d.Exists():
-		return fallback
-	case d.kind() != wire.KindNumber:
-		d.mistyped("a whole number")
+	if !d.is(wire.KindNumber, "a whole number") {
 		return fallback
 	}
-	n, err := strconv.ParseInt(string(d.raw), 10, 64)
+	n, err := strconv.ParseInt(string(d.value.Raw()), 10, 64)
 	if err != nil || n < math.MinInt || n > math.MaxInt {
 		d.Refuse("must be a whole number")
 		return fallback
@@ -72,14 +63,10 @@ func (d Doc) Float() float64 { return d.FloatOr(0) }
 
 // FloatOr returns a number, or fallback for none.
 func (d Doc) FloatOr(fallback float64) float64 {
-	switch {
-	case !d.Exists():
-		return fallback
-	case d.kind() != wire.KindNumber:
-		d.mistyped("a number")
+	if !d.is(wire.KindNumber, "a number") {
 		return fallback
 	}
-	f, err := strconv.ParseFloat(string(d.raw), 64)
+	f, err := strconv.ParseFloat(string(d.value.Raw()), 64)
 	if err != nil {
 		d.Refuse("is out of range")
 		return fallback
@@ -92,14 +79,10 @@ func (d Doc) Bool() bool { return d.BoolOr(false) }
 
 // BoolOr returns a boolean, or fallback for none.
 func (d Doc) BoolOr(fallback bool) bool {
-	switch {
-	case !d.Exists():
-		return fallback
-	case d.kind() != wire.KindBool:
-		d.mistyped("a boolean")
+	if !d.is(wire.KindBool, "a boolean") {
 		return fallback
 	}
-	return d.raw[0] == 't'
+	return d.value.Raw()[0] == 't'
 }
 
 // Strings returns a list of strings, or nil for none.
@@ -110,7 +93,7 @@ func (d Doc) Strings() []string {
 	}
 	list := make([]string, 0, len(items))
 	for _, item := range items {
-		if item.kind() != wire.KindString {
+		if item.value.Kind() != wire.KindString {
 			item.mistyped("a string")
 			continue
 		}
@@ -122,20 +105,20 @@ func (d Doc) Strings() []string {
 // Raw returns the document as it stands, or nil for none: to pass it on, in the values of
 // a chart for instance.
 func (d Doc) Raw() json.RawMessage {
-	d.whole()
-	return d.raw
+	d.value.Take()
+	return d.value.Raw()
 }
 
 // Decode decodes the document with encoding/json, which makes the module a megabyte
 // larger. It leaves into alone if d is absent. An error is noted as well.
 func (d Doc) Decode(into any) error {
-	d.whole()
-	if len(d.raw) == 0 {
+	raw := d.Raw()
+	if raw == nil {
 		return nil
 	}
-	if err := json.Unmarshal(d.raw, into); err != nil {
+	if err := json.Unmarshal(raw, into); err != nil {
 		d.Refuse("cannot be decoded: " + err.Error())
-		return errors.New(d.path + ": " + err.Error())
+		return errors.New(d.Path() + ": " + err.Error())
 	}
 	return nil
 }

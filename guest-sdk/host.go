@@ -20,7 +20,7 @@ type binding func(request []byte) (response []byte)
 
 // exchange calls a host function and decodes its result. A failure that the host
 // answers comes back as an [Error] that wraps the [abi.CallError].
-func exchange[R any](c *Call, f abi.Function, imported binding, body []byte, decode func([]byte) (R, error)) (R, error) {
+func exchange[R any](c *Call, f abi.Function, imported binding, body []byte, decode func(wire.Value) (R, error)) (R, error) {
 	var none R
 	var raw []byte
 	if c.host != nil {
@@ -36,7 +36,7 @@ func exchange[R any](c *Call, f abi.Function, imported binding, body []byte, dec
 		return none, c.failure(f, response.Error)
 	}
 	// An empty answer must not pass for an application that is ready.
-	if kind := wire.KindOf(response.Result); kind == wire.KindNone || kind == wire.KindNull {
+	if response.Result.Kind() <= wire.KindNull {
 		return none, Retry(abi.ReasonUnexpected, string(f)+": the host answered neither a result nor an error")
 	}
 	result, err := decode(response.Result)

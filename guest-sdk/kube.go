@@ -30,23 +30,23 @@ func (k Kube) Get(ref abi.ObjectRef, into any) error {
 // kube_get.
 func (k Kube) GetDoc(ref abi.ObjectRef) (Doc, error) {
 	body := wire.EncodeKubeGet(&abi.KubeGetRequest{ObjectRef: ref})
-	result, err := exchange(k.call, abi.KubeGet, kubeGet, body, wire.DecodeKubeGet)
+	object, err := exchange(k.call, abi.KubeGet, kubeGet, body, wire.DecodeObject)
 	if err != nil {
 		return Doc{}, err
 	}
-	return objectDoc(abi.KubeGet, ref.Kind, result.Object)
+	return objectDoc(abi.KubeGet, ref.Kind, object)
 }
 
 // objectDoc refuses an answer without an object: it must not read as one without fields.
-func objectDoc(f abi.Function, kind string, raw json.RawMessage) (Doc, error) {
-	if len(raw) == 0 {
+func objectDoc(f abi.Function, kind string, object wire.Value) (Doc, error) {
+	if object.Kind() == wire.KindNone {
 		return Doc{}, Retry(abi.ReasonUnexpected, string(f)+": the host answered without an object")
 	}
-	return newDoc(kind, raw), nil
+	return newDoc(kind, object), nil
 }
 
 func decodeObject(f abi.Function, object Doc, into any) error {
-	if err := json.Unmarshal(object.raw, into); err != nil {
+	if err := json.Unmarshal(object.Raw(), into); err != nil {
 		return Retry(abi.ReasonUnexpected, string(f)+": decode the object: "+err.Error())
 	}
 	return nil
@@ -65,7 +65,7 @@ func (k Kube) List(query abi.KubeListRequest, into any) error {
 		if i > 0 {
 			all = append(all, ',')
 		}
-		all = append(all, item...)
+		all = append(all, item.Raw()...)
 	}
 	if err := json.Unmarshal(append(all, ']'), into); err != nil {
 		return errors.New("decode the list of " + query.Kind + ": " + err.Error())
@@ -88,8 +88,8 @@ func (k Kube) ListDocs(query abi.KubeListRequest) ([]Doc, error) {
 }
 
 // items returns the objects of all pages.
-func (k Kube) items(query abi.KubeListRequest) ([]json.RawMessage, error) {
-	var all []json.RawMessage
+func (k Kube) items(query abi.KubeListRequest) ([]wire.Value, error) {
+	var all []wire.Value
 	for {
 		page, err := exchange(k.call, abi.KubeList, kubeList, wire.EncodeKubeList(&query), wire.DecodeKubeList)
 		if err != nil {
@@ -125,11 +125,11 @@ func (k Kube) ApplyDoc(scope abi.KubeScope, object any) (Doc, error) {
 	if err != nil {
 		return Doc{}, errors.New("encode the request: " + err.Error())
 	}
-	result, err := exchange(k.call, abi.KubeApply, kubeApply, body, wire.DecodeKubeApply)
+	after, err := exchange(k.call, abi.KubeApply, kubeApply, body, wire.DecodeObject)
 	if err != nil {
 		return Doc{}, err
 	}
-	return objectDoc(abi.KubeApply, "object", result.Object)
+	return objectDoc(abi.KubeApply, "object", after)
 }
 
 // Delete deletes an object and reports whether it is gone. One that was still there is on

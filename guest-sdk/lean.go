@@ -45,7 +45,7 @@ func (m Lean[C]) handle(call *Call) error {
 	if handler == nil {
 		return errors.New("the module has no handler for " + call.input.Operation)
 	}
-	config, problem := readConfig(call.input.Config, m.Config)
+	config, problem := readConfig(call.Config(), m.Config)
 	if problem != "" && !call.removing() {
 		return Terminal(abi.ReasonInvalidConfig, problem)
 	}
@@ -54,23 +54,19 @@ func (m Lean[C]) handle(call *Call) error {
 
 // readConfig reads a config and says what is wrong with it. What nobody asked for is said
 // beside the first problem, because a name that is misspelt explains one that is missing.
-func readConfig[C any](raw []byte, read func(Doc) C) (config C, problem string) {
-	in := newDoc("config", raw)
-	in.notes.asked = map[string]bool{}
-	if in.Exists() && in.kind() != wire.KindObject {
-		in.mistyped("an object")
-	}
+func readConfig[C any](in Doc, read func(Doc) C) (config C, problem string) {
+	in.is(wire.KindObject, "an object")
 	if read != nil {
 		config = read(in)
 	}
-	problem = in.notes.problem
-	unread := in.unread()
-	switch {
-	case unread == "":
+	problem = in.doc.problem
+	unread := in.value.Unread()
+	if unread.Kind() == wire.KindNone {
 		return config, problem
-	case problem == "":
-		return config, unread + " is unknown"
-	default:
-		return config, problem + "; " + unread + " is unknown"
 	}
+	unknown := Doc{doc: in.doc, value: unread}.Path() + " is unknown"
+	if problem != "" {
+		unknown = problem + "; " + unknown
+	}
+	return config, unknown
 }

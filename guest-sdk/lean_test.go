@@ -55,6 +55,9 @@ func TestLeanConfig(t *testing.T) {
 		"OtherCase":     {reason: "names are compared to the letter", config: `{"Host":"h"}`, why: "config.host is missing; config.Host is unknown"},
 		"UnknownDeep":   {reason: "also deep", config: `{"host":"h","tls":{"tier":"low","teir":"low"}}`, why: "config.tls.teir is unknown"},
 		"UnknownInList": {reason: "and in lists", config: `{"host":"h","ports":[{"number":1},{"number":2,"name":"x"}]}`, why: "config.ports[1].name is unknown"},
+		"Twice":         {reason: "what is overridden cannot be read, and is nobody's mistake", config: `{"host":"h","tls":{"teir":"low"},"tls":{"tier":"high"}}`, want: leanConfig{Host: "h", Replicas: 2, Labels: map[string]string{}, Tier: "high"}},
+		"TwiceUnknown":  {reason: "the one that counts is looked at", config: `{"host":"h","tls":{"tier":"high"},"tls":{"teir":"low"}}`, why: "config.tls.teir is unknown"},
+		"Escaped":       {reason: "a name is the same however it is written", config: `{"\u0068ost":"h","n\u006f":1}`, why: "config.no is unknown"},
 		"UnknownInRaw":  {reason: "but not in what is taken as it is", config: `{"host":"h","extra":{"x":{"y":1}}}`, want: leanConfig{Host: "h", Replicas: 2, Labels: map[string]string{}, Extra: json.RawMessage(`{"x":{"y":1}}`), Tier: "low"}},
 		"Mistyped":      {reason: "another type", config: `{"host":"h","labels":{"a":1}}`, why: "config.labels.a is a number and must be a string"},
 		"NotOneOf":      {reason: "another word", config: `{"host":"h","tls":{"tier":"mid"}}`, why: "config.tls.tier must be one of low, high"},
@@ -155,7 +158,7 @@ func TestLeanDocuments(t *testing.T) {
 		_, err = call.Kube().GetDoc(abi.ObjectRef{})
 		require.EqualError(t, err, "Retry unexpected: kube_get: the host answered without an object")
 		_, err = call.Kube().ListDocs(abi.KubeListRequest{})
-		require.ErrorContains(t, err, "kube_list: decode the host's answer: the value at offset 9 is a number and must be a list")
+		require.ErrorContains(t, err, "kube_list: decode the host's answer: the value at offset 19 is a number and must be a list")
 		_, err = call.Kube().ApplyDoc("", nil)
 		require.True(t, IsDenied(err))
 		_, err = call.Kube().ApplyDoc("", nil)

@@ -26,7 +26,7 @@ func (c *Call) State(into any) (bool, error) { return decodeState("state", c.inp
 
 // StateDoc is like [Call.State], for reading what was left without decoding it; it is
 // absent if nothing was.
-func (c *Call) StateDoc() Doc { return newDoc("state", c.input.State) }
+func (c *Call) StateDoc() Doc { return parseDoc("state", c.input.State) }
 
 // SetState leaves a value for the next call of this node, in place of the last one,
 // whatever the handler returns. The value is of a type that [Values] lists, or in a
@@ -43,7 +43,7 @@ func (c *Call) GenerationState(into any) (bool, error) {
 }
 
 // GenerationStateDoc is like [Call.StateDoc].
-func (c *Call) GenerationStateDoc() Doc { return newDoc("generationState", c.input.GenerationState) }
+func (c *Call) GenerationStateDoc() Doc { return parseDoc("generationState", c.input.GenerationState) }
 
 // SetGenerationState is like [Call.SetState].
 func (c *Call) SetGenerationState(value any) error {
@@ -60,7 +60,7 @@ func (c *Call) StickyState(into any) (bool, error) {
 }
 
 // StickyStateDoc is like [Call.StateDoc].
-func (c *Call) StickyStateDoc() Doc { return newDoc("stickyState", c.input.StickyState) }
+func (c *Call) StickyStateDoc() Doc { return parseDoc("stickyState", c.input.StickyState) }
 
 // SetStickyState is like [Call.SetState].
 func (c *Call) SetStickyState(value any) error {

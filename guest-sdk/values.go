@@ -64,12 +64,8 @@ func below(part string, err error) error {
 	if deeper, ok := err.(*valueError); ok { //nolint:errorlint // It is never wrapped.
 		e = deeper
 	}
-	switch {
-	case len(e.path) > maxPath:
-	case e.path == "" || e.path[0] == '[':
-		e.path = part + e.path
-	default:
-		e.path = part + "." + e.path
+	if len(e.path) <= maxPath {
+		e.path = wire.JoinPath(part, e.path)
 	}
 	return e
 }
@@ -174,7 +170,7 @@ func appendMap[M ~map[string]V, V any](e *encoder, m M, depth int) error {
 		}
 		e.out = append(wire.AppendText(e.out, key), ':')
 		if err := e.append(m[key], depth+1); err != nil {
-			return below(memberPath("", key), err)
+			return below(wire.MemberPath("", key), err)
 		}
 	}
 	e.out = append(e.out, '}')
@@ -192,7 +188,7 @@ func appendList[V any](e *encoder, list []V, depth int) error {
 			e.out = append(e.out, ',')
 		}
 		if err := e.append(value, depth+1); err != nil {
-			return below(elementPath("", i), err)
+			return below(wire.ElementPath("", i), err)
 		}
 	}
 	e.out = append(e.out, ']')

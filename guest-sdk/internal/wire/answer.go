@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"math"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -19,38 +18,48 @@ const (
 	secretFields   = "handle digest value"
 )
 
-// DecodeResponse decodes the answer of a host function. The raw result aliases data.
-func DecodeResponse(data []byte) (abi.Response, error) {
-	var response abi.Response
-	err := document(data, func(r *Reader) error {
-		return r.fields(responseFields, func(name string) (bool, error) {
-			switch name {
-			case "result":
-				return true, raw(r, &response.Result)
-			case "error":
-				return true, readError(r, &response.Error)
-			default:
-				return false, nil
-			}
-		})
+// Response is an [abi.Response] whose result has been read, and not decoded yet. Its raw
+// parts alias the response.
+type Response struct {
+	Result Value
+	Error  *abi.CallError
+}
+
+// DecodeResponse decodes the answer of a host function.
+func DecodeResponse(data []byte) (Response, error) {
+	var response Response
+	root, err := Parse(data)
+	if err != nil {
+		return response, err
+	}
+	err = root.fields(responseFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
+		case "result":
+			response.Result = v
+			return true, nil
+		case "error":
+			return true, readError(v, &response.Error)
+		default:
+			return false, nil
+		}
 	})
 	return response, err
 }
 
-func readError(r *Reader, into **abi.CallError) error {
-	if null, err := r.Null(); null || err != nil {
+func readError(v Value, into **abi.CallError) error {
+	if v.Kind() == KindNull {
 		*into = nil
-		return err
+		return nil
 	}
 	if *into == nil {
 		*into = &abi.CallError{}
 	}
-	return r.fields(errorFields, func(name string) (bool, error) {
-		switch name {
+	return v.fields(errorFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
 		case "code":
-			return true, text(r, &(*into).Code)
+			return true, text(v, &(*into).Code)
 		case "message":
-			return true, text(r, &(*into).Message)
+			return true, text(v, &(*into).Message)
 		default:
 			return false, nil
 		}
@@ -58,134 +67,125 @@ func readError(r *Reader, into **abi.CallError) error {
 }
 
 // DecodeAppStatus decodes the result of app_ensure and app_remove.
-func DecodeAppStatus(data []byte) (abi.AppStatus, error) {
+func DecodeAppStatus(result Value) (abi.AppStatus, error) {
 	var status abi.AppStatus
-	err := document(data, func(r *Reader) error {
-		return r.fields(statusFields, func(name string) (bool, error) {
-			switch name {
-			case "phase":
-				return true, text(r, &status.Phase)
-			case "disposition":
-				return true, integer(r, &status.Disposition, math.MinInt32, math.MaxInt32)
-			case "reason":
-				return true, text(r, &status.Reason)
-			case "retryAfterSeconds":
-				return true, integer(r, &status.RetryAfterSeconds, math.MinInt, math.MaxInt)
-			default:
-				return false, nil
-			}
-		})
+	err := result.fields(statusFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
+		case "phase":
+			return true, text(v, &status.Phase)
+		case "disposition":
+			return true, integer(v, &status.Disposition, math.MinInt32, math.MaxInt32)
+		case "reason":
+			return true, text(v, &status.Reason)
+		case "retryAfterSeconds":
+			return true, integer(v, &status.RetryAfterSeconds, math.MinInt, math.MaxInt)
+		default:
+			return false, nil
+		}
 	})
 	return status, err
 }
 
 // DecodeAppList decodes the result of app_list.
-func DecodeAppList(data []byte) (abi.AppListResult, error) {
-	var result abi.AppListResult
-	err := document(data, func(r *Reader) error {
-		return r.fields(appListFields, func(name string) (bool, error) {
-			if name != "applications" {
-				return false, nil
-			}
-			return true, list(r, &result.Applications, func(e *abi.AppEntry) error { return readAppEntry(r, e) })
-		})
+func DecodeAppList(result Value) (abi.AppListResult, error) {
+	var apps abi.AppListResult
+	err := result.fields(appListFields, func(name []byte, v Value) (bool, error) {
+		if string(name) != appListFields {
+			return false, nil
+		}
+		return true, list(v, &apps.Applications, readAppEntry)
 	})
-	return result, err
+	return apps, err
 }
 
-func readAppEntry(r *Reader, e *abi.AppEntry) error {
-	return r.fields(appEntryFields, func(name string) (bool, error) {
-		switch name {
+func readAppEntry(v Value, e *abi.AppEntry) error {
+	return v.fields(appEntryFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
 		case "name":
-			return true, text(r, &e.Name)
+			return true, text(v, &e.Name)
 		case "release":
-			return true, text(r, &e.Release)
+			return true, text(v, &e.Release)
 		case "namespace":
-			return true, text(r, &e.Namespace)
+			return true, text(v, &e.Namespace)
 		case "version":
-			return true, text(r, &e.Version)
+			return true, text(v, &e.Version)
 		default:
 			return false, nil
 		}
 	})
 }
 
-// DecodeKubeGet decodes the result of kube_get. The object aliases data.
-func DecodeKubeGet(data []byte) (abi.KubeGetResult, error) {
-	var result abi.KubeGetResult
-	err := document(data, func(r *Reader) error {
-		return r.fields(objectFields, func(name string) (bool, error) {
-			if name != "object" {
-				return false, nil
-			}
-			return true, raw(r, &result.Object)
-		})
+// DecodeObject returns the object in the result of kube_get and kube_apply, an
+// [abi.KubeGetResult] and an [abi.KubeApplyResult], or none.
+func DecodeObject(result Value) (Value, error) {
+	var object Value
+	err := result.fields(objectFields, func(name []byte, v Value) (bool, error) {
+		if string(name) != objectFields {
+			return false, nil
+		}
+		object = v
+		return true, nil
 	})
-	return result, err
+	return object, err
 }
 
-// DecodeKubeApply decodes the result of kube_apply. The object aliases data.
-func DecodeKubeApply(data []byte) (abi.KubeApplyResult, error) {
-	result, err := DecodeKubeGet(data)
-	return abi.KubeApplyResult(result), err
+// KubeList is an [abi.KubeListResult] whose items have been read.
+type KubeList struct {
+	Items    []Value
+	Continue string
 }
 
-// DecodeKubeList decodes the result of kube_list. The items alias data.
-func DecodeKubeList(data []byte) (abi.KubeListResult, error) {
-	var result abi.KubeListResult
-	err := document(data, func(r *Reader) error {
-		return r.fields(kubeListFields, func(name string) (bool, error) {
-			switch name {
-			case "items":
-				return true, list(r, &result.Items, func(item *json.RawMessage) error { return raw(r, item) })
-			case "continue":
-				return true, text(r, &result.Continue)
-			default:
-				return false, nil
-			}
-		})
+// DecodeKubeList decodes the result of kube_list.
+func DecodeKubeList(result Value) (KubeList, error) {
+	var page KubeList
+	err := result.fields(kubeListFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
+		case "items":
+			return true, list(v, &page.Items, func(v Value, item *Value) error {
+				*item = v
+				return nil
+			})
+		case "continue":
+			return true, text(v, &page.Continue)
+		default:
+			return false, nil
+		}
 	})
-	return result, err
+	return page, err
 }
 
 // DecodeKubeDelete decodes the result of kube_delete.
-func DecodeKubeDelete(data []byte) (abi.KubeDeleteResult, error) {
-	var result abi.KubeDeleteResult
-	err := document(data, func(r *Reader) error {
-		return r.fields(deleteFields, func(name string) (bool, error) {
-			if name != "gone" {
-				return false, nil
-			}
-			return true, flag(r, &result.Gone)
-		})
+func DecodeKubeDelete(result Value) (abi.KubeDeleteResult, error) {
+	var deleted abi.KubeDeleteResult
+	err := result.fields(deleteFields, func(name []byte, v Value) (bool, error) {
+		if string(name) != deleteFields {
+			return false, nil
+		}
+		return true, flag(v, &deleted.Gone)
 	})
-	return result, err
+	return deleted, err
 }
 
 // DecodeSecret decodes the result of secret_read.
-func DecodeSecret(data []byte) (abi.SecretReadResult, error) {
-	var result abi.SecretReadResult
-	err := document(data, func(r *Reader) error {
-		return r.fields(secretFields, func(name string) (bool, error) {
-			switch name {
-			case "handle":
-				return true, text(r, &result.Handle)
-			case "digest":
-				return true, text(r, &result.Digest)
-			case "value":
-				return true, octets(r, &result.Value)
-			default:
-				return false, nil
-			}
-		})
+func DecodeSecret(result Value) (abi.SecretReadResult, error) {
+	var secret abi.SecretReadResult
+	err := result.fields(secretFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
+		case "handle":
+			return true, text(v, &secret.Handle)
+		case "digest":
+			return true, text(v, &secret.Digest)
+		case "value":
+			return true, octets(v, &secret.Value)
+		default:
+			return false, nil
+		}
 	})
-	return result, err
+	return secret, err
 }
 
 // DecodeEvent decodes the result of event, which says nothing.
-func DecodeEvent(data []byte) (abi.EventResult, error) {
-	err := document(data, func(r *Reader) error {
-		return r.fields("", func(string) (bool, error) { return false, nil })
-	})
+func DecodeEvent(result Value) (abi.EventResult, error) {
+	err := result.fields("", func([]byte, Value) (bool, error) { return false, nil })
 	return abi.EventResult{}, err
 }

@@ -1,12 +1,13 @@
 // Package wire reads and writes the JSON of package abi without reflection.
 //
 // Inside of a Go guest encoding/json is most of what a call costs, and a third of what a
-// module weighs. This package reads a message in one pass, leaves the documents in it raw
-// (config, facts, state, objects), and makes strings without escapes part of one copy of
-// the message. What it accepts, and what it makes of it, is what encoding/json does with
-// the types of package abi, to the last duplicate key; what it writes is the same bytes.
-// Tests compare the two on every input that a fuzzer finds.
+// module weighs. This package reads a message in one pass ([Parse]) into a list of its
+// values, and decodes out of that list what somebody wants to know: the documents in a
+// message (config, facts, state, objects) are never read again. What it accepts, and what
+// it makes of it, is what encoding/json does with the types of package abi, to the last
+// duplicate key; what it writes is the same bytes. Tests compare the two on every input
+// that a fuzzer finds.
 //
-// [Reader] and the functions of write.go are JSON alone; input.go, answer.go, request.go and
-// output.go know the messages.
+// parser.go, tree.go, value.go, string.go and write.go are JSON alone; decode.go reads it
+// into variables; input.go, answer.go, request.go and output.go know the messages.
 package wire

@@ -15,99 +15,110 @@ const (
 	scopeFields = "id remote host port state"
 )
 
-// DecodeInput decodes an envelope. Its raw documents alias data.
-func DecodeInput(data []byte) (abi.Input, error) {
-	var in abi.Input
-	err := document(data, func(r *Reader) error { return readInput(r, &in) })
-	return in, err
-}
-
-func readInput(r *Reader, in *abi.Input) error {
-	return r.fields(inputFields, func(name string) (bool, error) {
-		switch name {
-		case "abi":
-			return true, integer(r, &in.ABI, math.MinInt, math.MaxInt)
-		case "operation":
-			return true, text(r, &in.Operation)
-		case "node":
-			return true, readNode(r, &in.Node)
-		case "owner":
-			return true, readOwner(r, &in.Owner)
-		case "config":
-			return true, raw(r, &in.Config)
-		case "facts":
-			return true, documents(r, &in.Facts)
-		case "state":
-			return true, raw(r, &in.State)
-		case "generationState":
-			return true, raw(r, &in.GenerationState)
-		case "stickyState":
-			return true, raw(r, &in.StickyState)
-		case "scope":
-			return true, readScope(r, &in.Scope)
-		case "teardown":
-			return true, text(r, &in.Teardown)
-		case "installed":
-			return true, flag(r, &in.Installed)
-		case "capabilities":
-			return true, list(r, &in.Capabilities, func(f *abi.Function) error { return text(r, f) })
-		case "now":
-			return true, text(r, &in.Now)
-		case "deadlineMillis":
-			return true, integer(r, &in.DeadlineMillis, math.MinInt64, math.MaxInt64)
-		default:
-			return false, nil
+// DecodeInput decodes an envelope, whose raw documents alias data. The config comes once
+// more as what was read of it already.
+func DecodeInput(data []byte) (in abi.Input, config Value, err error) {
+	root, err := Parse(data)
+	if err != nil {
+		return in, config, err
+	}
+	err = root.fields(inputFields, func(name []byte, v Value) (bool, error) {
+		if string(name) == "config" {
+			config = v
 		}
+		return readInput(&in, name, v)
 	})
+	return in, config, err
 }
 
-func readNode(r *Reader, n *abi.Node) error {
-	return r.fields(nodeFields, func(name string) (bool, error) {
-		switch name {
+func readInput(in *abi.Input, name []byte, v Value) (bool, error) {
+	switch string(name) {
+	case "abi":
+		return true, integer(v, &in.ABI, math.MinInt, math.MaxInt)
+	case "operation":
+		return true, text(v, &in.Operation)
+	case "node":
+		return true, readNode(v, &in.Node)
+	case "owner":
+		return true, readOwner(v, &in.Owner)
+	case "config":
+		in.Config = v.Raw()
+		return true, nil
+	case "facts":
+		return true, documents(v, &in.Facts)
+	case "state":
+		in.State = v.Raw()
+		return true, nil
+	case "generationState":
+		in.GenerationState = v.Raw()
+		return true, nil
+	case "stickyState":
+		in.StickyState = v.Raw()
+		return true, nil
+	case "scope":
+		return true, readScope(v, &in.Scope)
+	case "teardown":
+		return true, text(v, &in.Teardown)
+	case "installed":
+		return true, flag(v, &in.Installed)
+	case "capabilities":
+		return true, list(v, &in.Capabilities, text[abi.Function])
+	case "now":
+		return true, text(v, &in.Now)
+	case "deadlineMillis":
+		return true, integer(v, &in.DeadlineMillis, math.MinInt64, math.MaxInt64)
+	default:
+		return false, nil
+	}
+}
+
+func readNode(v Value, n *abi.Node) error {
+	return v.fields(nodeFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
 		case "name":
-			return true, text(r, &n.Name)
+			return true, text(v, &n.Name)
 		case "path":
-			return true, text(r, &n.Path)
+			return true, text(v, &n.Path)
 		default:
 			return false, nil
 		}
 	})
 }
 
-func readOwner(r *Reader, o *abi.Owner) error {
-	return r.fields(ownerFields, func(name string) (bool, error) {
-		switch name {
+func readOwner(v Value, o *abi.Owner) error {
+	return v.fields(ownerFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
 		case "apiVersion":
-			return true, text(r, &o.APIVersion)
+			return true, text(v, &o.APIVersion)
 		case "kind":
-			return true, text(r, &o.Kind)
+			return true, text(v, &o.Kind)
 		case "namespace":
-			return true, text(r, &o.Namespace)
+			return true, text(v, &o.Namespace)
 		case "name":
-			return true, text(r, &o.Name)
+			return true, text(v, &o.Name)
 		case "uid":
-			return true, text(r, &o.UID)
+			return true, text(v, &o.UID)
 		case "generation":
-			return true, integer(r, &o.Generation, math.MinInt64, math.MaxInt64)
+			return true, integer(v, &o.Generation, math.MinInt64, math.MaxInt64)
 		default:
 			return false, nil
 		}
 	})
 }
 
-func readScope(r *Reader, s *abi.Scope) error {
-	return r.fields(scopeFields, func(name string) (bool, error) {
-		switch name {
+func readScope(v Value, s *abi.Scope) error {
+	return v.fields(scopeFields, func(name []byte, v Value) (bool, error) {
+		switch string(name) {
 		case "id":
-			return true, text(r, &s.ID)
+			return true, text(v, &s.ID)
 		case "remote":
-			return true, flag(r, &s.Remote)
+			return true, flag(v, &s.Remote)
 		case "host":
-			return true, text(r, &s.Host)
+			return true, text(v, &s.Host)
 		case "port":
-			return true, integer(r, &s.Port, math.MinInt, math.MaxInt)
+			return true, integer(v, &s.Port, math.MinInt, math.MaxInt)
 		case "state":
-			return true, text(r, &s.State)
+			return true, text(v, &s.State)
 		default:
 			return false, nil
 		}

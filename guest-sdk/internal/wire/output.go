@@ -10,7 +10,7 @@ import (
 // EncodeOutput encodes the answer of an export. It fails for a fact or a state that is not
 // JSON.
 func EncodeOutput(out *abi.Output) ([]byte, error) {
-	var o object
+	o := object{dst: make([]byte, 0, 256+len(out.State)+len(out.GenerationState)+len(out.StickyState))}
 	o.optText("reason", out.Reason)
 	o.optText("why", out.Why)
 	o.optInteger("retryAfterSeconds", int64(out.RetryAfterSeconds))

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"math/bits"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -8,59 +9,91 @@ import (
 
 // quoted takes a string, the opening quote of which comes next, and reports whether what
 // is between its quotes is the text itself: no escape, and valid UTF-8.
-func (r *Reader) quoted() (plain bool, err error) {
-	r.pos++
-	start := r.pos
-	plain = true
-	ascii := true
-	for r.pos < len(r.data) {
-		c := r.data[r.pos]
-		switch {
+func (p *parser) quoted() (plain bool, err error) {
+	start := p.pos + 1
+	p.pos = start
+	plain, ascii := true, true
+	for {
+		p.pos = plainUntil(p.data, p.pos)
+		if p.pos == len(p.data) {
+			return false, errShort
+		}
+		switch c := p.data[p.pos]; {
 		case c == '"':
 			if !ascii && plain {
-				plain = utf8.Valid(r.data[start:r.pos])
+				plain = utf8.Valid(p.data[start:p.pos])
 			}
-			r.pos++
+			p.pos++
 			return plain, nil
 		case c == '\\':
 			plain = false
-			r.pos++
-			if err := r.escape(); err != nil {
+			p.pos++
+			if err := p.escape(); err != nil {
 				return false, err
 			}
 		case c < ' ':
-			return false, r.unexpected("in a string")
+			return false, p.unexpected("in a string")
 		default:
-			ascii = ascii && c < utf8.RuneSelf
-			r.pos++
+			ascii = false
+			p.pos++
 		}
 	}
-	return false, errShort
 }
 
+// Eight equal bytes.
+const (
+	ones    = 0x0101010101010101
+	highs   = 0x80 * ones
+	quotes  = '"' * ones
+	slashes = '\\' * ones
+	spaces  = ' ' * ones
+)
+
+// plainUntil returns the offset of the first byte, from i on, that does not simply stand
+// for itself in a string: a quote, a backslash, a control character, or one that is not
+// ASCII. Eight bytes are looked at together: x-ones has the high bit of a byte set where
+// the byte was 0, and of no byte before the first such one unless it was set in x.
+func plainUntil(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		b := data[i : i+8]
+		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		found := (x | (x - spaces) | ((x ^ quotes) - ones) | ((x ^ slashes) - ones)) & highs
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
+		}
+	}
+	for i < len(data) && isPlain(data[i]) {
+		i++
+	}
+	return i
+}
+
+// isPlain reports whether a byte in a string stands for itself and is ASCII.
+func isPlain(c byte) bool { return c != '"' && c != '\\' && c >= ' ' && c < utf8.RuneSelf }
+
 // escape takes what follows a backslash.
-func (r *Reader) escape() error {
-	if r.pos >= len(r.data) {
+func (p *parser) escape() error {
+	if p.pos >= len(p.data) {
 		return errShort
 	}
-	switch r.data[r.pos] {
+	switch p.data[p.pos] {
 	case 'b', 'f', 'n', 'r', 't', '\\', '/', '"':
-		r.pos++
+		p.pos++
 		return nil
 	case 'u':
-		r.pos++
+		p.pos++
 		for range 4 {
-			if r.pos >= len(r.data) {
+			if p.pos >= len(p.data) {
 				return errShort
 			}
-			if !isHex(r.data[r.pos]) {
-				return r.unexpected("in a \\u escape")
+			if !isHex(p.data[p.pos]) {
+				return p.unexpected("in a \\u escape")
 			}
-			r.pos++
+			p.pos++
 		}
 		return nil
 	default:
-		return r.unexpected("in an escape")
+		return p.unexpected("in an escape")
 	}
 }
 
@@ -68,27 +101,7 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// Text takes a string and returns its text: escapes are resolved, and what is no Unicode
-// becomes U+FFFD, as in encoding/json.
-func (r *Reader) Text() (string, error) {
-	if r.peek() != '"' {
-		return "", r.mistyped("a string")
-	}
-	start := r.pos + 1
-	plain, err := r.quoted()
-	if err != nil {
-		return "", err
-	}
-	if !plain {
-		return unquote(r.data[start : r.pos-1]), nil
-	}
-	if r.text == "" {
-		r.text = string(r.data)
-	}
-	return r.text[start : r.pos-1], nil
-}
-
-// unquote resolves what is between the quotes of a string that [Reader.quoted] accepted.
+// unquote resolves what is between the quotes of a string that [parser.quoted] accepted.
 func unquote(s []byte) string {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {

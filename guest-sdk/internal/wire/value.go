@@ -1,11 +1,8 @@
 package wire
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"errors"
+	"iter"
 	"strconv"
-	"strings"
 )
 
 // Kind is the kind of a JSON value.
@@ -22,13 +19,9 @@ const (
 	KindObject
 )
 
-// KindOf returns the kind of the value that valid JSON starts with, and [KindNone] for
-// nothing.
-func KindOf(raw []byte) Kind {
-	if len(raw) == 0 {
-		return KindNone
-	}
-	switch raw[0] {
+// kindOf returns the kind of a value by its first byte.
+func kindOf(c byte) Kind {
+	switch c {
 	case 'n':
 		return KindNull
 	case 't', 'f':
@@ -64,226 +57,147 @@ func (k Kind) String() string {
 	return "nothing"
 }
 
-// Members calls visit for each member of the object that comes next. visit takes the
-// value. It fails when something else than an object comes.
-func (r *Reader) Members(visit func(key string) error) error {
-	if r.peek() != '{' {
-		return r.mistyped("an object")
-	}
-	if r.depth >= maxDepth {
-		return errors.New("exceeded max depth")
-	}
-	r.depth++
-	r.pos++
-	if r.peek() == '}' {
-		r.pos++
-		r.depth--
-		return nil
-	}
-	for {
-		if r.peek() != '"' {
-			return r.unexpected("instead of the name of a member")
-		}
-		key, err := r.Text()
-		if err != nil {
-			return err
-		}
-		if err := r.colon(); err != nil {
-			return err
-		}
-		if err := visit(key); err != nil {
-			return err
-		}
-		switch r.peek() {
-		case ',':
-			r.pos++
-		case '}':
-			r.pos++
-			r.depth--
-			return nil
-		default:
-			return r.unexpected("after a member")
-		}
-	}
+// Value is one value of a document that has been read. The zero Value is none.
+type Value struct {
+	tree   *tree
+	number int
 }
 
-// Elements calls visit for each element of the array that comes next, like [Reader.Members].
-func (r *Reader) Elements(visit func(i int) error) error {
-	if r.peek() != '[' {
-		return r.mistyped("a list")
+func (v Value) part() *part { return &v.tree.parts[v.number] }
+
+// Kind returns the kind of the value.
+func (v Value) Kind() Kind {
+	if v.tree == nil {
+		return KindNone
 	}
-	if r.depth >= maxDepth {
-		return errors.New("exceeded max depth")
-	}
-	r.depth++
-	r.pos++
-	if r.peek() == ']' {
-		r.pos++
-		r.depth--
-		return nil
-	}
-	for i := 0; ; i++ {
-		if err := visit(i); err != nil {
-			return err
-		}
-		switch r.peek() {
-		case ',':
-			r.pos++
-		case ']':
-			r.pos++
-			r.depth--
-			return nil
-		default:
-			return r.unexpected("after an element")
-		}
-	}
+	return v.part().kind
 }
 
-// fields reads an object into a struct: read takes the value of a field that it knows and
-// reports whether it does. names are those that it knows, between spaces; a key that is
-// none of them is tried once more without regard to case.
-func (r *Reader) fields(names string, read func(name string) (bool, error)) error {
-	if null, err := r.Null(); null || err != nil {
-		return err
+// Raw returns the value as it stands, without the spaces around it, or nil for none.
+func (v Value) Raw() []byte {
+	if v.tree == nil {
+		return nil
 	}
-	return r.Members(func(key string) error {
-		known, err := read(key)
-		if known || err != nil {
-			return err
-		}
-		for name := range strings.FieldsSeq(names) {
-			if sameName(key, name) {
-				_, err := read(name)
-				return err
+	p := v.part()
+	return v.tree.data[p.start:p.end:p.end]
+}
+
+// Text returns the text of a string: escapes are resolved, and what is no Unicode becomes
+// U+FFFD, as in encoding/json.
+func (v Value) Text() string {
+	p := v.part()
+	return textOf(v.tree.data[p.start+1:p.end-1], p.plainText)
+}
+
+// inside returns the numbers of the first part inside of the value, and of the one after the
+// last.
+func (v Value) inside() (first, end int) { return v.number + 1, int(v.part().after) }
+
+// Members returns the members of an object in their order, each time that one is there.
+// They count as asked for.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		parts := v.tree.parts
+		for i, end := v.inside(); i < end; i = int(parts[i].after) {
+			parts[i].asked = true
+			if !yield(v.tree.nameOf(&parts[i]), Value{v.tree, i}) {
+				return
 			}
 		}
-		return r.Skip()
-	})
-}
-
-func text[T ~string](r *Reader, into *T) error {
-	if null, err := r.Null(); null || err != nil {
-		return err
-	}
-	s, err := r.Text()
-	if err == nil {
-		*into = T(s)
-	}
-	return err
-}
-
-func flag(r *Reader, into *bool) error {
-	switch r.peek() {
-	case 'n':
-		return r.literal("null")
-	case 't':
-		*into = true
-		return r.literal("true")
-	case 'f':
-		*into = false
-		return r.literal("false")
-	default:
-		return r.mistyped("a boolean")
 	}
 }
 
-// integer reads a whole number of the given size. One that is written as a fraction or
-// with an exponent is none, whatever its value.
-func integer[T ~int | ~int32 | ~int64 | ~uint8](r *Reader, into *T, low int64, high int64) error {
-	if null, err := r.Null(); null || err != nil {
-		return err
+// Elements returns the elements of an array.
+func (v Value) Elements() []Value {
+	elements := []Value{}
+	parts := v.tree.parts
+	for i, end := v.inside(); i < end; i = int(parts[i].after) {
+		elements = append(elements, Value{v.tree, i})
 	}
-	start := r.pos
-	if KindOf(r.data[start:]) != KindNumber {
-		return r.mistyped("a whole number")
-	}
-	if err := r.number(); err != nil {
-		return err
-	}
-	n, err := strconv.ParseInt(string(r.data[start:r.pos]), 10, 64)
-	if err != nil || n < low || n > high {
-		return errors.New("the number at offset " + strconv.Itoa(start) + " is no whole number of its range")
-	}
-	*into = T(n)
-	return nil
+	return elements
 }
 
-func raw(r *Reader, into *json.RawMessage) error {
-	value, err := r.Raw()
-	if err == nil {
-		*into = value
-	}
-	return err
-}
-
-// list reads an array into a slice in the manner of encoding/json: elements are read into
-// those that are there, which shows when a key is repeated.
-func list[T any](r *Reader, into *[]T, element func(*T) error) error {
-	if null, err := r.Null(); null || err != nil {
-		*into = nil
-		return err
-	}
-	s, n := *into, 0
-	err := r.Elements(func(i int) error {
-		switch {
-		case i >= cap(s):
-			var zero T
-			s = append(s[:i], zero)
-		case i >= len(s):
-			s = s[:i+1]
+// Member returns the last member of an object that has this name, or none, and counts it
+// as asked for. Nobody can get at the others, so they count as taken.
+func (v Value) Member(name string) Value {
+	var found Value
+	parts := v.tree.parts
+	for i, end := v.inside(); i < end; i = int(parts[i].after) {
+		p := &parts[i]
+		if p.plainName && int(p.nameEnd-p.nameStart) != len(name) || !v.tree.named(p, name) {
+			continue
 		}
-		n = i + 1
-		return element(&s[i])
-	})
-	if err != nil {
-		return err
+		found.Take()
+		p.asked = true
+		found = Value{v.tree, i}
 	}
-	*into = s[:n]
-	if n == 0 {
-		*into = []T{}
-	}
-	return nil
+	return found
 }
 
-// documents reads an object of raw documents. One that is repeated replaces the first.
-func documents(r *Reader, into *map[string]json.RawMessage) error {
-	if null, err := r.Null(); null || err != nil {
-		*into = nil
-		return err
+// Take counts all members inside of the value as asked for.
+func (v Value) Take() {
+	if v.tree == nil {
+		return
 	}
-	if *into == nil && r.peek() == '{' {
-		*into = map[string]json.RawMessage{}
+	parts := v.tree.parts
+	for i, end := v.inside(); i < end; i++ {
+		parts[i].asked = true
 	}
-	return r.Members(func(key string) error {
-		value, err := r.Raw()
-		if err == nil {
-			(*into)[key] = value
+}
+
+// Unread returns the first member inside of the value that nobody has asked for, or none.
+func (v Value) Unread() Value {
+	if v.tree == nil {
+		return Value{}
+	}
+	parts := v.tree.parts
+	for i, end := v.inside(); i < end; i++ {
+		if parts[i].nameStart > 0 && !parts[i].asked {
+			return Value{v.tree, i}
 		}
-		return err
-	})
+	}
+	return Value{}
 }
 
-// octets reads bytes in base64, or as encoding/json also accepts them, as numbers.
-func octets(r *Reader, into *[]byte) error {
-	if r.peek() != '"' {
-		return list(r, into, func(b *byte) error { return integer(r, b, 0, 255) })
+// PathTo appends to path, which leads to v, the way to a value inside of it.
+func (v Value) PathTo(inner Value, path string) string {
+	parts := v.tree.parts
+	for at := v.number; at < inner.number; {
+		next, i := at+1, 0
+		for ; int(parts[next].after) <= inner.number; i++ {
+			next = int(parts[next].after)
+		}
+		if parts[at].kind == KindArray {
+			path = ElementPath(path, i)
+		} else {
+			path = MemberPath(path, v.tree.nameOf(&parts[next]))
+		}
+		at = next
 	}
-	s, err := r.Text()
-	if err != nil {
-		return err
-	}
-	*into, err = base64.StdEncoding.DecodeString(s)
-	if err != nil {
-		return errors.New("the bytes are not base64")
-	}
-	return nil
+	return path
 }
 
-// document reads a whole document.
-func document(data []byte, read func(r *Reader) error) error {
-	r := NewReader(data)
-	if err := read(r); err != nil {
-		return err
+// MemberPath appends a name to a path. One that would read as something else is quoted, so
+// that different members have different paths.
+func MemberPath(path, name string) string {
+	plain := name != ""
+	for i := range len(name) {
+		c := name[i]
+		plain = plain && (c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
 	}
-	return r.End()
+	if !plain {
+		name = "[" + strconv.Quote(name) + "]"
+	}
+	return JoinPath(path, name)
+}
+
+// ElementPath appends an index to a path.
+func ElementPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// JoinPath appends a path that begins inside of it to a path.
+func JoinPath(path, inside string) string {
+	if path == "" || inside == "" || inside[0] == '[' {
+		return path + inside
+	}
+	return path + "." + inside
 }

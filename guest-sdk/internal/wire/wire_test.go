@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -17,16 +18,49 @@ import (
 // same message into.
 func decoders() map[string]func(data []byte) (ours any, oursErr error, theirs any, theirsErr error) {
 	return map[string]func(data []byte) (any, error, any, error){
-		"Input":      compared(DecodeInput),
-		"Response":   compared(DecodeResponse),
-		"AppStatus":  compared(DecodeAppStatus),
-		"AppList":    compared(DecodeAppList),
-		"KubeGet":    compared(DecodeKubeGet),
-		"KubeApply":  compared(DecodeKubeApply),
-		"KubeList":   compared(DecodeKubeList),
-		"KubeDelete": compared(DecodeKubeDelete),
-		"Secret":     compared(DecodeSecret),
-		"Event":      compared(DecodeEvent),
+		"Input": compared(func(data []byte) (abi.Input, error) {
+			in, config, err := DecodeInput(data)
+			if err == nil && string(config.Raw()) != string(in.Config) {
+				err = errors.New("there are two configs")
+			}
+			return in, err
+		}),
+		"Response": compared(func(data []byte) (abi.Response, error) {
+			response, err := DecodeResponse(data)
+			return abi.Response{Result: response.Result.Raw(), Error: response.Error}, err
+		}),
+		"AppStatus": compared(parsed(DecodeAppStatus)),
+		"AppList":   compared(parsed(DecodeAppList)),
+		"Object": compared(parsed(func(v Value) (abi.KubeGetResult, error) {
+			object, err := DecodeObject(v)
+			return abi.KubeGetResult{Object: object.Raw()}, err
+		})),
+		"KubeList": compared(parsed(func(v Value) (abi.KubeListResult, error) {
+			page, err := DecodeKubeList(v)
+			result := abi.KubeListResult{Continue: page.Continue}
+			if page.Items != nil {
+				result.Items = []json.RawMessage{}
+			}
+			for _, item := range page.Items {
+				result.Items = append(result.Items, item.Raw())
+			}
+			return result, err
+		})),
+		"KubeDelete": compared(parsed(DecodeKubeDelete)),
+		"Secret":     compared(parsed(DecodeSecret)),
+		"Event":      compared(parsed(DecodeEvent)),
+	}
+}
+
+// parsed makes a decoder of a document of one of a value.
+func parsed[T any](decode func(Value) (T, error)) func([]byte) (T, error) {
+	return func(data []byte) (T, error) {
+		v, err := Parse(data)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return decode(v)
 	}
 }
 
@@ -172,7 +206,7 @@ func TestVectors(t *testing.T) {
 		requireSame(t, v.Response)
 		response, err := DecodeResponse(v.Response)
 		require.NoError(t, err)
-		requireSame(t, response.Result)
+		requireSame(t, response.Result.Raw())
 	}
 }
 
@@ -234,13 +268,13 @@ func TestErrorsSayWhereAndNotWhat(t *testing.T) {
 		reason, document, want string
 	}{
 		"CutOff":    {"the words of encoding/json", `{"abi":1`, "unexpected end of JSON input"},
-		"Character": {"one character, not what it stands in", `{"now":"hunter2"!}`, `invalid character '!' after a member at offset 16`},
+		"Character": {"one character, not what it stands in", `{"now":"hunter2"!}`, `invalid character '!' after a value at offset 16`},
 		"Type":      {"the kinds, not the value", `{"abi":"hunter2"}`, "the value at offset 7 is a string and must be a whole number"},
 		"Range":     {"nor a number", `{"abi":99999999999999999999}`, "the number at offset 7 is no whole number of its range"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := DecodeInput([]byte(c.document))
+			_, _, err := DecodeInput([]byte(c.document))
 			require.EqualError(t, err, c.want, c.reason)
 		})
 	}
@@ -249,12 +283,12 @@ func TestErrorsSayWhereAndNotWhat(t *testing.T) {
 func TestStringsAndRawPartsAlias(t *testing.T) {
 	document := []byte(`{"now":"plain","config":{"a":1}}`)
 	allocations := testing.AllocsPerRun(100, func() {
-		if _, err := DecodeInput(document); err != nil {
+		if _, _, err := DecodeInput(document); err != nil {
 			t.Error(err)
 		}
 	})
 	require.LessOrEqual(t, allocations, 8.0, "one copy of the text, and none for each string")
-	in, err := DecodeInput(document)
+	in, _, err := DecodeInput(document)
 	require.NoError(t, err)
 	require.Equal(t, len(in.Config), cap(in.Config), "appending to a raw part must not write into the next one")
 }
@@ -267,10 +301,34 @@ func FuzzText(f *testing.F) {
 		want, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(AppendText(nil, s)))
-		back, err := NewReader(want).Text()
+		v, err := Parse(want)
 		require.NoError(t, err)
+		back := v.Text()
 		require.Equal(t, strings.ToValidUTF8(s, "\ufffd") == s, back == s, "valid text comes back as it went")
 	})
+}
+
+// TestPlainUntil tries every byte at every place of the eight that are looked at together.
+func TestPlainUntil(t *testing.T) {
+	for c := range 256 {
+		for length := range 19 {
+			for at := range length {
+				text := []byte(strings.Repeat("a", length))
+				text[at] = byte(c)
+				want := length
+				if c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
+					want = at
+				}
+				for from := 0; from <= at; from++ {
+					require.Equal(t, want, plainUntil(text, from), "byte %#x at %d of %d, from %d", c, at, length, from)
+				}
+				if at+1 < length {
+					text[at+1] = '"' // what comes after the first one must not hide it
+					require.Equal(t, min(want, at+1), plainUntil(text, 0), "byte %#x at %d of %d before a quote", c, at, length)
+				}
+			}
+		}
+	}
 }
 
 func FuzzFloat(f *testing.F) {

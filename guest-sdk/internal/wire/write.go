@@ -99,11 +99,8 @@ func AppendFloat(dst []byte, f float64, bits int) ([]byte, error) {
 // AppendDocument appends a JSON document without its spaces, escaped as encoding/json does
 // it with a json.RawMessage. It fails, and appends nothing, for what is not JSON.
 func AppendDocument(dst, raw []byte) ([]byte, error) {
-	r := NewReader(raw)
-	if err := r.Skip(); err != nil {
-		return dst, err
-	}
-	if err := r.End(); err != nil {
+	p := parser{data: raw}
+	if err := p.document(); err != nil {
 		return dst, err
 	}
 	inside := false
