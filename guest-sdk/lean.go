@@ -37,6 +37,8 @@ type Lean[C any] struct {
 
 func (m Lean[C]) manifest() abi.Manifest { return m.Manifest }
 
+func (m Lean[C]) warm() {}
+
 func (m Lean[C]) handle(call *Call) error {
 	handler := m.Provision
 	if call.removing() {

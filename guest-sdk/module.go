@@ -28,6 +28,8 @@ type Module[C any] struct {
 type Program interface {
 	manifest() abi.Manifest
 	handle(call *Call) error
+	// warm does what the first call would otherwise have to do before it gets anywhere.
+	warm()
 }
 
 // registered is the program behind the exports. A module is a program of its own, with
@@ -44,6 +46,7 @@ func Register[P Program](p P) P {
 		panic("guest: Register called twice; a program is one module")
 	}
 	registered = p
+	warmUp(p)
 	return p
 }
 
@@ -86,4 +89,13 @@ func describe(p Program) ([]byte, error) {
 		return nil, errors.New("encode the manifest: " + err.Error())
 	}
 	return out, nil
+}
+
+// warm makes encoding/json look at the type of the config, which takes it longer than
+// decoding one.
+func (m Module[C]) warm() {
+	defer func() { _ = recover() }() // methods of the author's may not expect a zero value
+	var config C
+	_, _ = json.Marshal(config)
+	_ = decodeConfig([]byte("{}"), &config)
 }
