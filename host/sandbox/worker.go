@@ -57,6 +57,10 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 	}
 	runtime.GOMAXPROCS(workerThreads)
 	w := newWorker(in, out, sync.OnceFunc(debug.FreeOSMemory))
+	if file, ok := in.(*os.File); ok {
+		fd := file.Fd()
+		w.watch = func() { watchFor(fd) }
+	}
 	w.confine = func(s setup) ([]Layer, error) {
 		// It keeps a file open that cannot be opened any more after that.
 		w.tracker = newPageTracker()
@@ -79,6 +83,8 @@ type worker struct {
 	confine func(setup) ([]Layer, error)
 	tracker *pageTracker
 	guest   *guest
+	// watch waits a moment for something to read.
+	watch func()
 	// pause fires when there was no call for some time.
 	pause *time.Timer
 	err   error // the pipe's, found inside a host function
@@ -86,7 +92,7 @@ type worker struct {
 
 // newWorker makes a worker that calls trim in every pause.
 func newWorker(in io.Reader, out io.Writer, trim func()) *worker {
-	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(trimAfter, trim)}
+	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(trimAfter, trim), watch: func() {}}
 	w.pause.Stop() // there is nothing to give back yet
 	return w
 }
@@ -217,6 +223,7 @@ func (w *worker) exchange(id uint32, name string, request []byte) (frame, error)
 	if err := writeFrame(w.out, frameHostCall, id, packNamed(name), request); err != nil {
 		return frame{}, fmt.Errorf("send a host call: %w", err)
 	}
+	w.watch()
 	f, err := w.read()
 	if err != nil {
 		return frame{}, fmt.Errorf("read the result of a host call: %w", err)

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package sandbox
+
+// watchFor does nothing here.
+func watchFor(uintptr) {}
