@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -311,12 +312,12 @@ func measureMany(ctx context.Context, set settings, a *artefacts, r *results) er
 		if err != nil {
 			return err
 		}
-		for name, value := range found {
+		for _, name := range slices.Sorted(maps.Keys(found)) {
 			unit := unitTime
 			if name == "memory" {
 				unit = unitMiB
 			}
-			r.add(tableMany, fmt.Sprintf("%d modules: %s", n, name), unit, value)
+			r.add(tableMany, fmt.Sprintf("%d modules: %s", n, name), unit, found[name])
 		}
 	}
 	return nil

@@ -33,14 +33,19 @@ func newResults(set settings) *results {
 
 func key(table, name string) string { return table + "\x00" + name }
 
-func (r *results) add(table, name, unit string, value float64) {
-	k := key(table, name)
+// declare gives a table and a row of it their place in the report, after those before.
+func (r *results) declare(table, name string) {
 	if !slices.Contains(r.tables, table) {
 		r.tables = append(r.tables, table)
 	}
-	if _, known := r.values[k]; !known {
+	if !slices.Contains(r.rows[table], name) {
 		r.rows[table] = append(r.rows[table], name)
 	}
+}
+
+func (r *results) add(table, name, unit string, value float64) {
+	k := key(table, name)
+	r.declare(table, name)
 	r.values[k], r.units[k] = append(r.values[k], value), unit
 }
 

@@ -22,6 +22,7 @@ type row struct {
 // interleave times the rows in turns, each round in another order.
 func interleave(ctx context.Context, set settings, r *results, rows []row) error {
 	for i := range rows {
+		r.declare(rows[i].table, rows[i].name)
 		if rows[i].n > 0 {
 			continue
 		}

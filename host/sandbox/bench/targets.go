@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -46,8 +48,8 @@ func (r *results) targets(a *artefacts) []target {
 		{"idle Go module", "≤ 1 MiB", value(tableMemory, "worker go, idle", 1)},
 		{"Go module whose config goes through encoding/json", "≤ 5.5 MB", size(len(a.guests[guestGo]), 5.5)},
 	}
-	for name, bytes := range a.firstParty {
-		targets = append(targets, target{"first-party module " + name, "≤ 3.5 MB", size(bytes, 3.5)})
+	for _, name := range slices.Sorted(maps.Keys(a.firstParty)) {
+		targets = append(targets, target{"first-party module " + name, "≤ 3.5 MB", size(a.firstParty[name], 3.5)})
 	}
 	return targets
 }
