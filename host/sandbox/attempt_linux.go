@@ -39,7 +39,7 @@ func RunAttempt() {
 		// What somebody has left open before must be gone.
 		before = unix.Dup3(1, 9, 0)
 	}
-	layers, err := harden(s, nil)
+	layers, err := harden(s)
 	if err == nil && loaded {
 		err = hardenMore(layers)
 	}

@@ -72,7 +72,8 @@ func TimeSettle(b *testing.B, wasm, input []byte) {
 	for name, tracker := range map[string]*pageTracker{"tracked": newPageTracker(), "copied": nil} {
 		b.Run(name, func(b *testing.B) {
 			s := setup{CacheDir: b.TempDir(), MemoryBytes: 128 * mib, ImageBytes: maxImageBytes, ArenaBytes: mib, OutputBytes: mib, HostCallBytes: mib, LogLines: 1, LogBytes: kib}
-			g, err := compileGuest(b.Context(), wasm, s, tracker, nil)
+			skeleton := compileTo(b, wasm, &s)
+			g, err := loadGuest(b.Context(), skeleton, s, tracker, nil)
 			require.NoError(b, err)
 			defer g.runtime.Close(b.Context())
 			var times []time.Duration

@@ -26,11 +26,8 @@ type guest struct {
 	compiled wazero.CompiledModule
 	setup    setup
 	arena    *arena
-	// globals are the names under which the mutable globals are exported.
-	globals []string
-	// bounds say how the module was rewritten to have a limit of its tables, or are nil;
-	// wanted is the global of the running instance that tells what was wanted beyond it.
-	bounds  *tableBounds
+	// wanted is the global of the running instance that tells what was wanted beyond the
+	// limit of its tables, or nil.
 	wanted  api.Global
 	tracker *pageTracker
 
@@ -50,21 +47,14 @@ type guest struct {
 	disturbed bool
 }
 
-// compileGuest compiles a module, or reads its native code from the cache, and links
-// what it may import. ask carries host calls to the parent.
-func compileGuest(ctx context.Context, wasm []byte, s setup, tracker *pageTracker, ask func(c *call, name string, request []byte) []byte) (*guest, error) {
-	cache, err := wazero.NewCompilationCacheWithDir(s.CacheDir)
+// loadGuest reads the native code of a module, of which it has the skeleton, from the cache
+// and links what it may import. ask carries host calls to the parent.
+func loadGuest(ctx context.Context, skeleton []byte, s setup, tracker *pageTracker, ask func(c *call, name string, request []byte) []byte) (*guest, error) {
+	runtime, cache, err := newRuntime(ctx, s)
 	if err != nil {
-		return nil, fmt.Errorf("open the compilation cache: %w", err)
+		return nil, err
 	}
-	config := wazero.NewRuntimeConfig().
-		WithCoreFeatures(coreFeatures).
-		WithCompilationCache(cache).
-		// DWARF is a second format to parse, out of the same hostile file.
-		WithDebugInfoEnabled(false).
-		// A process is killed; a goroutine has to be asked.
-		WithCloseOnContextDone(s.Interruptible)
-	g := &guest{runtime: wazero.NewRuntimeWithConfig(ctx, config), cache: cache, setup: s, tracker: tracker, freshReason: s.Fresh}
+	g := &guest{runtime: runtime, cache: cache, setup: s, tracker: tracker, freshReason: s.Fresh}
 	if err := g.linkWASI(ctx); err != nil {
 		return nil, fmt.Errorf("link %s: %w", abi.ImportWASI, err)
 	}
@@ -78,26 +68,27 @@ func compileGuest(ctx context.Context, wasm []byte, s setup, tracker *pageTracke
 	if err := link(ctx, g.runtime, abi.ImportUser, user, userFunctions(g.current, forward)); err != nil {
 		return nil, fmt.Errorf("link %s: %w", abi.ImportUser, err)
 	}
-	if s.GrowsTables {
-		if wasm, g.bounds, err = boundTables(wasm); err != nil {
-			return nil, err
-		}
-	}
-	if s.Interruptible {
-		if wasm, err = interruptible(wasm); err != nil {
-			return nil, err
-		}
-	}
-	// The module is rewritten whether or not its state can be put back, so that its native
-	// code is the same in both cases.
-	if wasm, g.globals, err = exportGlobals(wasm); err != nil {
-		return nil, err
-	}
-	g.compiled, err = g.runtime.CompileModule(ctx, wasm)
+	g.compiled, err = loadSkeleton(ctx, runtime, skeleton, s)
 	if err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// newRuntime makes a runtime that keeps native code in a directory.
+func newRuntime(ctx context.Context, s setup) (wazero.Runtime, wazero.CompilationCache, error) {
+	cache, err := wazero.NewCompilationCacheWithDir(s.CacheDir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the compilation cache: %w", err)
+	}
+	config := wazero.NewRuntimeConfig().
+		WithCoreFeatures(coreFeatures).
+		WithCompilationCache(cache).
+		// DWARF is a second format to parse, out of the same hostile file.
+		WithDebugInfoEnabled(false).
+		// A process is killed; a goroutine has to be asked.
+		WithCloseOnContextDone(s.Interruptible)
+	return wazero.NewRuntimeWithConfig(ctx, config), cache, nil
 }
 
 // current returns the call that a host function belongs to. There is none while the

@@ -23,7 +23,8 @@ func testGuest(tb testing.TB, wasm []byte, s setup) *guest {
 	}
 	s.MemoryBytes = max(s.MemoryBytes, mib)
 	s.ImageBytes = s.MemoryBytes
-	g, err := compileGuest(context.Background(), wasm, s, newPageTracker(), func(_ *call, name string, request []byte) []byte {
+	skeleton := compileTo(tb, wasm, &s)
+	g, err := loadGuest(context.Background(), skeleton, s, newPageTracker(), func(_ *call, name string, request []byte) []byte {
 		return append([]byte(name+": "), request...)
 	})
 	require.NoError(tb, err)
@@ -32,6 +33,20 @@ func testGuest(tb testing.TB, wasm []byte, s setup) *guest {
 		require.NoError(tb, g.runtime.Close(context.Background()))
 	})
 	return g
+}
+
+// compileTo rewrites and compiles a module as a sandbox does, and returns its skeleton.
+func compileTo(tb testing.TB, wasm []byte, s *setup) []byte {
+	tb.Helper()
+	where := inWorker
+	if s.Interruptible {
+		where = inProcess
+	}
+	r, err := rewrite(wasm, s.GrowsTables, where)
+	require.NoError(tb, err)
+	require.NoError(tb, compileNative(context.Background(), r.wasm, *s))
+	s.Globals, s.Start = r.globals, r.start
+	return r.skeleton
 }
 
 // runGuest compiles and runs a module in this process.
@@ -169,9 +184,9 @@ func TestTailCalls(t *testing.T) {
 
 func TestCompileRefuses(t *testing.T) {
 	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib}
-	_, err := compileGuest(t.Context(), wasmtest.New().Provisioner(wasmtest.I64Const(1)), s, nil, nil)
+	err := compileNative(t.Context(), wasmtest.New().Provisioner(wasmtest.I64Const(1)), s)
 	require.ErrorContains(t, err, "cannot use i64")
 	s.CacheDir = "/dev/null/nowhere"
-	_, err = compileGuest(t.Context(), wasmtest.Returns(0), s, nil, nil)
+	err = compileNative(t.Context(), wasmtest.Returns(0), s)
 	require.ErrorContains(t, err, "open the compilation cache")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,8 +30,8 @@ const oomScore = 1000
 
 // harden gives up everything that a worker does not need, for good, and reports what it
 // could not give up. It is called before the first byte of a module is read. An error
-// means that a layer failed without which no module may be run. The tracker keeps its file.
-func harden(s setup, tracker *pageTracker) ([]Layer, error) {
+// means that a layer failed without which no module may be run. The files to keep stay open.
+func harden(s setup, keep ...uintptr) ([]Layer, error) {
 	layers := []Layer{{Name: LayerNamespaces, Missing: s.NoNamespaces}}
 	asRoot := os.Geteuid() == 0
 	var kept unix.CapUserData
@@ -39,7 +40,7 @@ func harden(s setup, tracker *pageTracker) ([]Layer, error) {
 		required bool
 		apply    func(setup) error
 	}{
-		{LayerDescriptors, true, func(setup) error { return closeDescriptors(tracker) }},
+		{LayerDescriptors, true, func(setup) error { return closeDescriptors(keep) }},
 		{LayerLimits, true, lowerLimits},
 		{LayerMemoryPriority, false, dieFirst},
 		{LayerPrivileges, true, noNewPrivileges},
@@ -90,7 +91,7 @@ func hardenMore(layers []Layer) error {
 
 // closeDescriptors closes what the parent's own parent may have left open in it. The
 // poller of the Go runtime has files without names, which stay.
-func closeDescriptors(tracker *pageTracker) error {
+func closeDescriptors(keep []uintptr) error {
 	const table = "/proc/self/fd"
 	entries, err := os.ReadDir(table)
 	if err != nil {
@@ -98,7 +99,7 @@ func closeDescriptors(tracker *pageTracker) error {
 	}
 	for _, entry := range entries {
 		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= syscall.Stderr || tracker != nil && fd == int(tracker.fd) {
+		if err != nil || fd <= syscall.Stderr || slices.Contains(keep, uintptr(fd)) {
 			continue
 		}
 		target, err := os.Readlink(filepath.Join(table, entry.Name()))

@@ -7,7 +7,7 @@ import "runtime"
 // harden does nothing where there is no /proc and no prctl: on such a system a worker
 // is a process of its own with a deadline and a guest memory cap, which is enough to
 // develop modules with and too little to run those of strangers.
-func harden(setup, *pageTracker) ([]Layer, error) {
+func harden(setup, ...uintptr) ([]Layer, error) {
 	names := []string{
 		LayerNamespaces, LayerDescriptors, LayerLimits, LayerMemoryPriority, LayerPrivileges,
 		LayerDump, LayerCapabilities, LayerFiles, LayerCalls,

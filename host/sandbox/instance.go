@@ -80,7 +80,7 @@ func (g *guest) keep(ctx context.Context, c *call) *guestFault {
 	}
 	var s *snapshot
 	if g.freshReason == "" {
-		if s, err = takeSnapshot(instance, memory, g.globals, g.setup.ImageBytes, g.tracker); err != nil {
+		if s, err = takeSnapshot(instance, memory, g.setup.Globals, g.setup.ImageBytes, g.tracker); err != nil {
 			g.freshReason = err.Error()
 		}
 	}
@@ -138,7 +138,7 @@ func (g *guest) instantiate(ctx context.Context, memory *guestMemory) (instance 
 		// A sleep that outlasts the call's deadline ends with it.
 		WithNanosleep(func(ns int64) { sleep(ctx, time.Duration(ns)) })
 	instance, err = g.runtime.InstantiateModule(experimental.WithMemoryAllocator(ctx, memory), g.compiled, config)
-	if err != nil || g.bounds == nil {
+	if err != nil || !g.setup.GrowsTables {
 		return instance, err
 	}
 	if err := g.bound(ctx, instance); err != nil {
@@ -151,17 +151,17 @@ func (g *guest) instantiate(ctx context.Context, memory *guestMemory) (instance 
 // bound gives the tables of an instance their limit, and then runs its start function.
 func (g *guest) bound(ctx context.Context, instance api.Module) error {
 	// The added globals are the last ones, and exported like all that are mutable.
-	names := g.globals[len(g.globals)-addedGlobals:]
+	names := g.setup.Globals[len(g.setup.Globals)-addedGlobals:]
 	limit, ok := instance.ExportedGlobal(names[0]).(api.MutableGlobal)
 	if !ok {
 		return errors.New("the limit of the tables is not there")
 	}
 	limit.Set(uint64(g.setup.TableElements))
 	g.wanted = instance.ExportedGlobal(names[1])
-	if g.bounds.start == "" {
+	if g.setup.Start == "" {
 		return nil
 	}
-	_, err := instance.ExportedFunction(g.bounds.start).Call(ctx)
+	_, err := instance.ExportedFunction(g.setup.Start).Call(ctx)
 	return err
 }
 

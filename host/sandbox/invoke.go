@@ -116,11 +116,11 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 		if err := m.native.verify(); err != nil {
 			return 0, nil, err
 		}
-		wasm, err := m.bytes()
+		skeleton, err := m.skeleton.read()
 		if err != nil {
 			return 0, nil, err
 		}
-		if p, err = m.start(ctx, m.setup(), wasm, m.runs); err != nil {
+		if p, err = m.start(ctx, m.setup(), skeleton, m.runs); err != nil {
 			return 0, nil, err
 		}
 	}

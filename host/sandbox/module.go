@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -24,13 +23,14 @@ type Module struct {
 	limits    Limits
 	inspected *Inspection
 	described []byte
-	// file holds the bytes, so that a module which is not called costs no memory. It
-	// stays readable when somebody tidies the cache.
-	file   *os.File
-	size   int
-	closed atomic.Bool
-	native *nativeCode
-	runs   placement
+	// original is the module as it came, skeleton what workers load.
+	original, skeleton *keptFile
+	// globals and startExport are what the rewriting has added for them; see rewriting.
+	globals     []string
+	startExport string
+	closed      atomic.Bool
+	native      *nativeCode
+	runs        placement
 }
 
 // Digest returns "sha256:" and the hexadecimal digest of the module's bytes.
@@ -63,7 +63,8 @@ func (m *Module) Close() {
 		return
 	}
 	m.sandbox.pool.forget(m)
-	_ = m.file.Close() // it was only read
+	m.original.close()
+	m.skeleton.close()
 }
 
 func (m *Module) isClosed() bool { return m.closed.Load() }
@@ -93,14 +94,11 @@ func (s *Sandbox) load(ctx context.Context, wasm []byte, limits Limits, where pl
 	if err != nil {
 		return nil, err
 	}
-	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, size: len(wasm), runs: where}
+	m := &Module{sandbox: s, digest: digestOf(wasm), limits: limits, inspected: inspected, runs: where}
 	m.native = s.nativeOf(m)
-	if m.file, err = m.store(wasm); err != nil {
-		return nil, err
-	}
 	ctx, cancel := s.withLife(ctx)
 	defer cancel()
-	if err := s.compileOnce(ctx, m, wasm); err != nil {
+	if err := m.prepare(ctx, wasm); err != nil {
 		m.Close()
 		return nil, err
 	}
@@ -148,20 +146,33 @@ func (m *Module) suffix() string {
 	return ""
 }
 
-// store writes the module beside its native code and opens it for reading.
-func (m *Module) store(wasm []byte) (*os.File, error) {
-	if err := os.MkdirAll(m.dir(), 0o700); err != nil {
-		return nil, fmt.Errorf("make the module's cache: %w", err)
-	}
-	name := filepath.Join(m.dir(), "module.wasm")
-	if err := writeAtomically(name, wasm); err != nil {
-		return nil, fmt.Errorf("keep the module: %w", err)
-	}
-	file, err := os.Open(name)
+// prepare rewrites the module, compiles it unless that has been done, and keeps what
+// workers will need of it.
+func (m *Module) prepare(ctx context.Context, wasm []byte) error {
+	r, err := m.rewrite(wasm)
 	if err != nil {
-		return nil, fmt.Errorf("keep the module: %w", err)
+		return err
 	}
-	return file, nil
+	m.globals, m.startExport = r.globals, r.start
+	if err := os.MkdirAll(m.dir(), 0o700); err != nil {
+		return fmt.Errorf("make the module's cache: %w", err)
+	}
+	if m.original, err = keep(filepath.Join(m.dir(), "module.wasm"), wasm); err != nil {
+		return err
+	}
+	if m.skeleton, err = keep(filepath.Join(m.dir(), "skeleton.wasm"), r.skeleton); err != nil {
+		return err
+	}
+	return m.sandbox.compileOnce(ctx, m, r.wasm)
+}
+
+// rewrite rewrites the module for where it runs.
+func (m *Module) rewrite(wasm []byte) (rewriting, error) {
+	r, err := rewrite(wasm, m.inspected.GrowsTables, m.runs)
+	if err != nil {
+		return r, &LoadError{Kind: CompileFailed, Offset: -1, Detail: "it cannot be rewritten: " + err.Error()}
+	}
+	return r, nil
 }
 
 // writeAtomically replaces a file by one that is complete.
@@ -182,26 +193,15 @@ func writeAtomically(name string, content []byte) error {
 
 // recompile compiles the module again, if that is still needed.
 func (m *Module) recompile(ctx context.Context) error {
-	wasm, err := m.bytes()
+	wasm, err := m.original.read()
 	if err != nil {
 		return err
 	}
-	return m.sandbox.compileOnce(ctx, m, wasm)
-}
-
-// bytes reads the module back and proves that it is still the same.
-func (m *Module) bytes() ([]byte, error) {
-	wasm := make([]byte, m.size)
-	if _, err := io.ReadFull(io.NewSectionReader(m.file, 0, int64(m.size)), wasm); err != nil {
-		if m.isClosed() {
-			return nil, ErrClosed
-		}
-		return nil, fmt.Errorf("read the module back: %w", err)
+	r, err := m.rewrite(wasm)
+	if err != nil {
+		return err
 	}
-	if digestOf(wasm) != m.digest {
-		return nil, fmt.Errorf("read the module back: the file in the cache has been changed; remove %s and load the module again", m.file.Name())
-	}
-	return wasm, nil
+	return m.sandbox.compileOnce(ctx, m, r.wasm)
 }
 
 // setup is what the workers are told in which the module runs.
@@ -210,7 +210,7 @@ func (m *Module) setup() setup {
 	return setup{
 		CacheDir: m.dir(), MemoryBytes: l.MemoryBytes, NativeBytes: l.NativeBytes, ArenaBytes: l.ArenaBytes,
 		OutputBytes: l.OutputBytes, HostCallBytes: l.HostCallBytes, LogLines: l.LogLines, LogBytes: l.LogBytes,
-		Interruptible: m.runs == inProcess, TableElements: l.TableElements, GrowsTables: m.inspected.GrowsTables,
+		Interruptible: m.runs == inProcess, TableElements: l.TableElements, Globals: m.globals, Start: m.startExport, GrowsTables: m.inspected.GrowsTables,
 		ImageBytes: min(maxImageBytes, l.MemoryBytes), LogLevel: m.sandbox.level, Fresh: m.inspected.FreshReason,
 		CPUSeconds: seconds(workerCPU + workerThreads*(l.CompileTimeout+l.Timeout)), NoNamespaces: m.sandbox.noNamespaces,
 	}
@@ -225,7 +225,8 @@ func (m *Module) compilerSetup() setup {
 	return s
 }
 
-// compileOnce fills the cache, unless it is full already or somebody is at it.
+// compileOnce fills the cache with the native code of the rewritten module, unless it is
+// full already or somebody is at it.
 func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error {
 	for {
 		s.mu.Lock()

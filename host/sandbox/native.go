@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/cpu"
 )
 
 // Native code out of the cache is run, so a file that is damaged, or that somebody has
@@ -72,9 +74,9 @@ func (s seal) authenticate(key []byte, digest string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// rewriting is the version of what is done to a module before it is compiled (rewrite.go,
-// recode.go): native code of another one is not found by the compiler.
-const rewriting = 2
+// rewritingVersion is that of what is done to a module before it is compiled (rewritten):
+// native code of another one is not found by the compiler.
+const rewritingVersion = 3
 
 // engine names the compiler of this program.
 func engine() string {
@@ -86,7 +88,9 @@ func engine() string {
 			}
 		}
 	}
-	return fmt.Sprintf("wazero %s %s/%s %s rewriting %d", version, runtime.GOOS, runtime.GOARCH, runtime.Version(), rewriting)
+	// The compiler uses what the processor can do, and does not take what it made for another.
+	processor := sha256.Sum256(fmt.Append(nil, cpu.X86, cpu.ARM64))
+	return fmt.Sprintf("wazero %s %s/%s %x %s rewriting %d", version, runtime.GOOS, runtime.GOARCH, processor[:4], runtime.Version(), rewritingVersion)
 }
 
 // nativeCode is the native code of one module.

@@ -120,21 +120,37 @@ func TestLimitsComeFromOptions(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestChangedCache proves that a module whose file in the cache was changed is not run.
+// TestChangedCache proves that a module whose files in the cache were changed is not run.
 func TestChangedCache(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, sandbox.Options{CacheDir: dir, MaxWorkers: 1})
-	m := load(t, s, wasmtest.Returns(0), sandbox.Limits{})
-	load(t, s, wasmtest.Echo(), sandbox.Limits{}) // takes the only worker's slot
-	names, err := filepath.Glob(filepath.Join(dir, "*", m.Digest()[len("sha256:"):], "module.wasm"))
-	require.NoError(t, err)
-	require.Len(t, names, 1)
-	content, err := os.ReadFile(names[0])
-	require.NoError(t, err)
-	content[len(content)-2] ^= 4
-	require.NoError(t, os.WriteFile(names[0], content, 0o600))
-	_, _, err = provision(t, m, nil)
-	require.ErrorContains(t, err, "has been changed")
+	cases := map[string]struct {
+		reason string
+		name   string
+		// tidied says that the native code is gone, so that the module has to be compiled again.
+		tidied bool
+	}{
+		"Skeleton": {"it is what a worker loads", "skeleton.wasm", false},
+		"Module":   {"it is what is compiled", "module.wasm", true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, sandbox.Options{CacheDir: dir, MaxWorkers: 1})
+			m := load(t, s, wasmtest.Returns(0), sandbox.Limits{})
+			load(t, s, wasmtest.Echo(), sandbox.Limits{}) // takes the only worker's slot
+			names, err := filepath.Glob(filepath.Join(dir, "*", m.Digest()[len("sha256:"):], c.name))
+			require.NoError(t, err)
+			require.Len(t, names, 1)
+			content, err := os.ReadFile(names[0])
+			require.NoError(t, err)
+			content[len(content)-2] ^= 4
+			require.NoError(t, os.WriteFile(names[0], content, 0o600))
+			if c.tidied {
+				require.NoError(t, os.Remove(filepath.Join(filepath.Dir(names[0]), "native.json")))
+			}
+			_, _, err = provision(t, m, nil)
+			require.ErrorContains(t, err, "has been changed", c.reason)
+		})
+	}
 }
 
 // TestLoadIsInterrupted proves that a caller who gives up is not told that the module

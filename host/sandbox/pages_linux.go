@@ -62,6 +62,14 @@ func newPageTracker() *pageTracker {
 	return nil
 }
 
+// files are the descriptors that must stay open.
+func (t *pageTracker) files() []uintptr {
+	if t == nil {
+		return nil
+	}
+	return []uintptr{t.fd}
+}
+
 // works tries the tracker on three pages: an emulated kernel may know the number of the
 // call and not do what is asked.
 func (t *pageTracker) works() bool {

@@ -10,7 +10,7 @@ import (
 // WorkerArgument is the first argument of a program that is to be a worker. It names
 // the version of the protocol, and nothing else decides: a worker's environment is
 // empty.
-const WorkerArgument = "caisson-worker-v3"
+const WorkerArgument = "caisson-worker-v4"
 
 // helloText is the payload of a worker's first frame: how a parent knows that the
 // program it started is a worker of its own version.
@@ -24,7 +24,7 @@ const (
 	frameHello      frameType = 1 + iota // worker: helloText
 	frameSetup                           // parent: setup as JSON
 	frameHardened                        // worker: its layers as JSON
-	frameModule                          // parent: the Wasm bytes
+	frameModule                          // parent: the rewritten module to compile, or the skeleton to serve
 	frameReady                           // worker: the module is compiled
 	frameRejected                        // worker: it cannot be, as text
 	frameCall                            // parent: name of the export, input
@@ -68,7 +68,10 @@ type setup struct {
 	NoNamespaces string `json:"noNamespaces,omitempty"`
 	// LogLevel is what get_log_level answers.
 	LogLevel logLevel `json:"logLevel"`
-	// GrowsTables says that the module is to be rewritten so that its tables have a limit.
+	// Globals and Start are those of the rewriting.
+	Globals []string `json:"globals,omitempty"`
+	Start   string   `json:"start,omitempty"`
+	// GrowsTables says that the module was rewritten so that its tables have a limit.
 	GrowsTables bool `json:"growsTables,omitempty"`
 	// Interruptible says that the module is to be compiled so that the end of a context ends
 	// it: it runs in the process of its parent.

@@ -90,19 +90,38 @@ func TestProtocolTrace(t *testing.T) {
 	require.NoError(t, err, string(text))
 	spawner := newSpawner([]string{worker}, time.Minute)
 	defer spawner.close()
-	p, err := startProcess(spawner.start, []string{worker}, mib)
+	r, err := rewrite(traceModule(), false, inWorker)
 	require.NoError(t, err)
-	defer p.bury(0)
-
-	tr := &tracer{t: t, p: p}
-	tr.hear(frameHello)
-	s := setup{CacheDir: t.TempDir(), MemoryBytes: mib, NativeBytes: 256 * mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLines: 2, LogBytes: kib, LogLevel: levelDebug, FileBytes: 64 * mib, CPUSeconds: 60}
-	limits, err := json.Marshal(s)
-	require.NoError(t, err)
-	tr.send(frameSetup, 0, limits, "limits")
-	tr.hear(frameHardened)
-	tr.send(frameModule, 0, traceModule(), "wasm")
-	tr.hear(frameReady)
+	s := setup{
+		CacheDir: t.TempDir(), MemoryBytes: mib, NativeBytes: 256 * mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLines: 2, LogBytes: kib, LogLevel: levelDebug,
+		FileBytes: 64 * mib, CPUSeconds: 60,
+	}
+	tr := &tracer{t: t}
+	begin := func(wasm []byte, note string) {
+		tr.p, err = startProcess(spawner.start, []string{worker}, mib)
+		require.NoError(t, err)
+		tr.hear(frameHello)
+		limits, err := json.Marshal(s)
+		require.NoError(t, err)
+		tr.send(frameSetup, 0, limits, "limits")
+		tr.hear(frameHardened)
+		tr.send(frameModule, 0, wasm, note)
+		tr.hear(frameReady)
+	}
+	end := func() {
+		require.NoError(t, tr.p.in.Close())
+		select {
+		case <-tr.p.exited:
+		case <-time.After(10 * time.Second):
+			tr.p.kill()
+			require.Fail(t, "the worker outlived its pipe")
+		}
+		tr.lines = append(tr.lines, "worker "+tr.p.exit.String())
+	}
+	begin(r.wasm, "wasm")
+	end()
+	s.FileBytes, s.Globals = 0, r.globals
+	begin(r.skeleton, "skeleton")
 	for id := uint32(1); id <= 2; id++ {
 		tr.send(frameCall, id, append(packNamed(abi.ExportProvision), "hello"...), "provision hello")
 		tr.hear(frameHostCall)
@@ -111,13 +130,7 @@ func TestProtocolTrace(t *testing.T) {
 	}
 	tr.send(frameCall, 3, packNamed("fail"), "fail")
 	tr.hear(frameFault)
-	require.NoError(t, p.in.Close())
-	select {
-	case <-p.exited:
-	case <-time.After(10 * time.Second):
-		require.Fail(t, "the worker outlived its pipe")
-	}
-	tr.lines = append(tr.lines, "worker "+p.exit.String())
+	end()
 
 	golden, err := os.ReadFile(filepath.Join("testdata", "protocol.trace"))
 	require.NoError(t, err)

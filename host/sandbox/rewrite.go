@@ -6,6 +6,43 @@ import (
 	"strings"
 )
 
+// rewriting is what is compiled in the place of a module.
+type rewriting struct {
+	wasm []byte
+	// skeleton is the same without the code.
+	skeleton []byte
+	// globals are the names under which the mutable globals are exported. Where a module
+	// grows tables the last two are those that boundTables adds.
+	globals []string
+	// start is the export that is to be run in the place of the start function, once the
+	// limit of the tables is set, or empty.
+	start string
+}
+
+// rewrite does everything that is done to a module before it is compiled. It does the same
+// whether or not the state of the module can be put back, so that its native code is the
+// same in both cases.
+func rewrite(wasm []byte, growsTables bool, where placement) (r rewriting, err error) {
+	if growsTables {
+		var bounds *tableBounds
+		if wasm, bounds, err = boundTables(wasm); err != nil {
+			return r, err
+		}
+		r.start = bounds.start
+	}
+	if where == inProcess {
+		if wasm, err = interruptible(wasm); err != nil {
+			return r, err
+		}
+	}
+	if wasm, r.globals, err = exportGlobals(wasm); err != nil {
+		return r, err
+	}
+	r.wasm = joinSegments(wasm)
+	r.skeleton, err = skeletonOf(r.wasm)
+	return r, err
+}
+
 // globalPrefix begins the names under which mutable globals are exported. More
 // underscores follow where a module has such names itself.
 const globalPrefix = "caisson_global_"

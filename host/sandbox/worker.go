@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,17 +57,22 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 		return 2
 	}
 	runtime.GOMAXPROCS(workerThreads)
-	w := newWorker(in, out, sync.OnceFunc(debug.FreeOSMemory))
+	// These keep files open that cannot be opened any more later.
+	tracker, code := newPageTracker(), newCodePages()
+	free := sync.OnceFunc(debug.FreeOSMemory)
+	w := newWorker(in, out, func() {
+		free()
+		code.drop()
+	})
+	w.tracker, w.code = tracker, code
 	if file, ok := in.(*os.File); ok {
 		fd := file.Fd()
 		w.watch = func() { watchFor(fd) }
 	}
 	w.confine = func(s setup) ([]Layer, error) {
-		// It keeps a file open that cannot be opened any more after that.
-		w.tracker = newPageTracker()
 		// The collector works harder before the limit that kills is reached.
 		debug.SetMemoryLimit(s.NativeBytes / 4 * 3)
-		return harden(s, w.tracker)
+		return harden(s, slices.Concat(tracker.files(), code.files())...)
 	}
 	if err := w.serve(context.Background()); err != nil {
 		_, _ = fmt.Fprintf(errOut, "worker: %v\n", err)
@@ -82,6 +88,7 @@ type worker struct {
 	// confine gives up everything that a worker does not need.
 	confine func(setup) ([]Layer, error)
 	tracker *pageTracker
+	code    *codePages
 	guest   *guest
 	// watch waits a moment for something to read.
 	watch func()
@@ -161,13 +168,18 @@ func (w *worker) readSetup() (setup, error) {
 	return s, json.Unmarshal(f.payload, &s)
 }
 
-// load compiles the module, gives up what only that needed, and says how it went.
-func (w *worker) load(ctx context.Context, wasm []byte, s setup, layers []Layer) error {
-	g, err := compileGuest(ctx, wasm, s, w.tracker, w.ask)
+// load compiles the module, or loads what has been compiled, gives up what only that
+// needed, and says how it went.
+func (w *worker) load(ctx context.Context, wasm []byte, s setup, layers []Layer) (err error) {
+	if s.FileBytes > 0 {
+		err = compileNative(ctx, wasm, s)
+	} else {
+		w.guest, err = loadGuest(ctx, wasm, s, w.tracker, w.ask)
+		_ = w.code.share(s.CacheDir) // where that cannot be, this worker has a copy of its own
+	}
 	if err != nil {
 		return writeFrame(w.out, frameRejected, 0, []byte(clean(firstLine(err.Error()), maxDetailBytes)))
 	}
-	w.guest = g
 	if err := hardenMore(layers); err != nil {
 		return fmt.Errorf("confine this process: %w", err)
 	}
