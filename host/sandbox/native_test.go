@@ -71,7 +71,7 @@ func TestNativeCodeIsSealed(t *testing.T) {
 			require.NoError(t, os.Symlink(elsewhere, name))
 		}, false},
 		"Swapped": {"the files of two names", func(t *testing.T, cache string, m *sandbox.Module) {
-			names := nativeFiles(t, cache, m)[1:] // behind the code alone
+			names := nativeFiles(t, cache, m)
 			require.Len(t, names, 2)
 			require.NoError(t, os.Rename(names[0], names[0]+".x"))
 			require.NoError(t, os.Rename(names[1], names[0]))
@@ -89,13 +89,8 @@ func TestNativeCodeIsSealed(t *testing.T) {
 			require.NoError(t, os.WriteFile(name, []byte(forged), 0o600))
 		}, false},
 		"Tidied": {"somebody needed the space", func(t *testing.T, cache string, m *sandbox.Module) {
-			for _, name := range nativeFiles(t, cache, m) {
-				require.NoError(t, os.RemoveAll(filepath.Dir(name)))
-			}
+			require.NoError(t, os.RemoveAll(filepath.Dir(nativeFiles(t, cache, m)[0])))
 		}, true},
-		"Code gone": {"what is mapped is missing", func(t *testing.T, cache string, m *sandbox.Module) {
-			require.NoError(t, os.Remove(nativeFiles(t, cache, m)[0]))
-		}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -101,7 +101,8 @@ func Preflight(wasm []byte, limits Limits) (*Inspection, error) {
 	if !p.ok() {
 		return nil, p.err
 	}
-	return &p.seen, nil
+	seen := p.seen // a pointer into the parser would keep it, and the module with it
+	return &seen, nil
 }
 
 // headerBytes is the length of the magic number and the version.

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"bytes"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,6 +164,21 @@ func TestPreflightAccepts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPreflightKeepsNothing proves that what is known of a module does not keep it in
+// memory.
+func TestPreflightKeepsNothing(t *testing.T) {
+	wasm := wasmtest.New().Custom(abi.ManifestSection, `{"abi":1}`).Custom("ballast", string(make([]byte, 1<<20))).Provisioner(wasmtest.I32Const(0))
+	var gone atomic.Bool
+	runtime.SetFinalizer(&wasm[0], func(*byte) { gone.Store(true) })
+	inspected, err := sandbox.Preflight(wasm, sandbox.Limits{})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return gone.Load()
+	}, 20*time.Second, 10*time.Millisecond)
+	runtime.KeepAlive(inspected)
 }
 
 func TestPreflightManifest(t *testing.T) {

@@ -150,16 +150,16 @@ func nativeState(dir string) (map[string]fs.FileInfo, error) {
 // nativeFiles lists what the compiler has written below a directory, sorted.
 func nativeFiles(dir string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, nativePattern, "*"))
-	names = slices.DeleteFunc(names, func(name string) bool { return name == filepath.Join(dir, codeFile) })
 	if err != nil {
 		return nil, fmt.Errorf("look for native code: %w", err)
 	}
 	return names, nil
 }
 
-// codeFile is where the native code stands alone, so that it can be mapped, below the
-// directory of a module.
-const codeFile = "wazero-code/code"
+// codeFile is where the native code stands alone, so that it can be mapped, in the
+// directory of a module. It needs no seal: whoever maps it compares it with what the
+// compiler has loaded out of a file that has one.
+const codeFile = "code.bin"
 
 // cacheMagic begins a file of the compiler's cache. A length and the compiler's version
 // follow, the number of functions, the offset of each, the length of the code, and the
@@ -178,11 +178,8 @@ func writeCode(cached, dir string) error {
 	if !ok {
 		return nil
 	}
-	name := filepath.Join(dir, codeFile)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return fmt.Errorf("keep the code: %w", err)
-	}
-	if err := os.WriteFile(name, code, 0o600); err != nil {
+	// Workers that run may have mapped the file that is there.
+	if err := writeAtomically(filepath.Join(dir, codeFile), code); err != nil {
 		return fmt.Errorf("keep the code: %w", err)
 	}
 	return nil

@@ -72,11 +72,7 @@ func measureChild(ctx context.Context, args []string) error {
 			return err
 		}
 	} else {
-		wasm, err := os.ReadFile(filepath.Join(a.dir, args[2]+".wasm"))
-		if err != nil {
-			return err
-		}
-		if found, err = memoryOf(ctx, a, args[1], wasm); err != nil {
+		if found, err = memoryOf(ctx, a, args[1], filepath.Join(a.dir, args[2]+".wasm")); err != nil {
 			return err
 		}
 	}
@@ -85,7 +81,7 @@ func measureChild(ctx context.Context, args []string) error {
 
 // memoryOf measures what one module adds: as it stands loaded and called, and once it has
 // been idle.
-func memoryOf(ctx context.Context, a *artefacts, how string, wasm []byte) (_ figures, err error) {
+func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, err error) {
 	envelope, err := leaf.Envelope(typical())
 	if err != nil {
 		return nil, err
@@ -106,15 +102,7 @@ func memoryOf(ctx context.Context, a *artefacts, how string, wasm []byte) (_ fig
 	if err != nil {
 		return nil, err
 	}
-	var w *way
-	switch how {
-	case "worker":
-		w, err = worker(ctx, s, "", wasm)
-	case "sdk":
-		w, err = sdk(ctx, "", wasm, oracle.Options{Timeout: time.Minute, CacheDir: filepath.Join(a.dir, "sdk")})
-	default:
-		w, err = pluginProcess(a)
-	}
+	w, err := wayOf(ctx, a, how, name, s)
 	if err != nil {
 		return nil, err
 	}
@@ -124,57 +112,70 @@ func memoryOf(ctx context.Context, a *artefacts, how string, wasm []byte) (_ fig
 			return nil, err
 		}
 	}
-	active, err := settled()
-	if err != nil {
+	found := figures{}
+	if err := found.note("active", before); err != nil {
 		return nil, err
 	}
-	found := figures{"active": active - before}
 	if s == nil {
-		found["idle"] = found["active"] // nothing ends the others
-		return found, nil
+		return found, found.note("idle", before) // nothing ends the others
 	}
 	time.Sleep(trimmed)
-	waiting, err := settled()
-	if err != nil {
+	if err := found.note("waiting for 2 s", before); err != nil {
 		return nil, err
 	}
-	found["waiting"] = waiting - before
 	for deadline := time.Now().Add(time.Minute); s.Workers() > 0; {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the idle worker does not end")
 		}
 		time.Sleep(idleAfter / 10)
 	}
-	idle, err := settled()
-	found["idle"] = max(0, idle-before)
-	return found, err
+	return found, found.note("idle", before)
 }
 
-// settled returns the memory of this process and its children after a collection, in MiB.
-func settled() (float64, error) {
+// note measures what there is more than before, and how much of it is no page of a file:
+// memory that nobody else can use, and that the kernel cannot take back.
+func (f figures) note(when string, before footprint) error {
+	now, err := settled()
+	f[when] = max(0, now.all-before.all)
+	f[when+", without pages of files"] = max(0, now.own-before.own)
+	return err
+}
+
+// wayOf makes the way that is measured. The bytes of the module are gone when it returns.
+func wayOf(ctx context.Context, a *artefacts, how, name string, s *sandbox.Sandbox) (*way, error) {
+	wasm, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	switch how {
+	case "worker":
+		return worker(ctx, s, "", wasm)
+	case "sdk":
+		return sdk(ctx, "", wasm, oracle.Options{Timeout: time.Minute, CacheDir: filepath.Join(a.dir, "sdk")})
+	default:
+		return pluginProcess(a)
+	}
+}
+
+// footprint is memory in MiB: all of it, and what is no page of a file.
+type footprint struct{ all, own float64 }
+
+// settled returns the memory of this process and its descendants after a collection.
+func settled() (footprint, error) {
 	runtime.GC()
 	debug.FreeOSMemory()
 	return proportional(os.Getpid())
 }
 
-// proportional sums the proportional set size of a process and its descendants, in MiB.
-func proportional(pid int) (float64, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+// proportional sums the proportional set size of a process and its descendants.
+func proportional(pid int) (footprint, error) {
+	total, err := rollup(pid)
 	if err != nil {
-		return 0, fmt.Errorf("read the memory of a process: %w", err)
+		return total, err
 	}
-	var kilobytes float64
-	for line := range strings.Lines(string(content)) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Pss:" {
-			if kilobytes, err = strconv.ParseFloat(fields[1], 64); err != nil {
-				return 0, err
-			}
-		}
-	}
-	total := kilobytes / 1024
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
-		return 0, err
+		return total, err
 	}
 	for _, task := range tasks {
 		children, err := os.ReadFile(task)
@@ -184,19 +185,45 @@ func proportional(pid int) (float64, error) {
 		for _, field := range strings.Fields(string(children)) {
 			child, err := strconv.Atoi(field)
 			if err != nil {
-				return 0, err
+				return total, err
 			}
 			more, err := proportional(child)
 			if errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 			if err != nil {
-				return 0, err
+				return total, err
 			}
-			total += more
+			total = footprint{total.all + more.all, total.own + more.own}
 		}
 	}
 	return total, nil
+}
+
+// rollup reads the memory of one process.
+func rollup(pid int) (footprint, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return footprint{}, fmt.Errorf("read the memory of a process: %w", err)
+	}
+	var f footprint
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !strings.HasPrefix(fields[0], "Pss") {
+			continue
+		}
+		kilobytes, err := strconv.ParseFloat(fields[1], 64)
+		if err != nil {
+			return footprint{}, err
+		}
+		switch fields[0] {
+		case "Pss:":
+			f.all = kilobytes / 1024
+		case "Pss_Anon:", "Pss_Shmem:":
+			f.own += kilobytes / 1024
+		}
+	}
+	return f, nil
 }
 
 // measureMemory measures one module in every way.
@@ -213,11 +240,9 @@ func measureMemory(ctx context.Context, set settings, a *artefacts, r *results) 
 			if err != nil {
 				return err
 			}
-			r.add(tableMemory, how.name+", active", unitMiB, found["active"])
-			if waiting, ok := found["waiting"]; ok {
-				r.add(tableMemory, how.name+", waiting for 2 s", unitMiB, waiting)
+			for _, when := range slices.Sorted(maps.Keys(found)) {
+				r.add(tableMemory, how.name+", "+when, unitMiB, found[when])
 			}
-			r.add(tableMemory, how.name+", idle", unitMiB, found["idle"])
 		}
 	}
 	return nil
@@ -270,7 +295,7 @@ func many(ctx context.Context, a *artefacts, n int) (_ figures, err error) {
 }
 
 // callMany calls one module again and again, and then one after the other.
-func callMany(ctx context.Context, found figures, modules []*sandbox.Module, envelope []byte, before float64) error {
+func callMany(ctx context.Context, found figures, modules []*sandbox.Module, envelope []byte, before footprint) error {
 	timeCalls := func(pick func(i int) *sandbox.Module, n int) (float64, error) {
 		times := make([]float64, n)
 		for i := range times {
@@ -291,7 +316,7 @@ func callMany(ctx context.Context, found figures, modules []*sandbox.Module, env
 		return err
 	}
 	after, err := settled()
-	found["memory"] = after - before
+	found["memory"] = after.all - before.all
 	return err
 }
 

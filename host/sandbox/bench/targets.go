@@ -45,6 +45,8 @@ func (r *results) targets(a *artefacts) []target {
 		{"cached load of a Go module with encoding/json to the first result", "≤ 0.15 s", value(tableCached, "worker go", 150*ms)},
 		{"active lean Go module", "≤ 10 MiB", value(tableMemory, "worker lean, active", 10)},
 		{"active Go module with encoding/json", "≤ 10 MiB", value(tableMemory, "worker go, active", 10)},
+		{"active lean Go module, without pages of files", "≤ 10 MiB", value(tableMemory, "worker lean, active, without pages of files", 10)},
+		{"active Go module with encoding/json, without pages of files", "≤ 10 MiB", value(tableMemory, "worker go, active, without pages of files", 10)},
 		{"idle Go module", "≤ 1 MiB", value(tableMemory, "worker go, idle", 1)},
 		{"Go module whose config goes through encoding/json", "≤ 5.5 MB", size(len(a.guests[guestGo]), 5.5)},
 	}
