@@ -37,8 +37,10 @@
 // call failed, the next call gets an instance made for it. [Stats] tells how often either
 // happened. A worker serves one tenant besides.
 //
-// Native code is kept on disk between runs. It is compiled by a worker that does nothing
-// else and is sealed by the parent (native.go); what does not match its seal is not run.
+// Native code is kept on disk between runs. The parent rewrites a module (rewrite.go), a
+// worker that does nothing else compiles it, and the parent seals what that has written
+// (native.go); what does not match its seal is not run. A worker that serves loads the
+// module without its code (skeleton.go) and maps the native code (codepages_linux.go).
 //
 // The functions of Extism that guests call once for each word are Wasm of our own
 // (kernel.go), the others are Go. Host functions run in the parent, in the goroutine that
