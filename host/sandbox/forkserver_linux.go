@@ -170,18 +170,9 @@ func (f *forkServer) start(path string, args []string, streams [3]*os.File) (chi
 		f.mu.Unlock()
 		return nil, err
 	}
-	timer := time.NewTimer(f.timeout)
-	defer timer.Stop()
-	var reply forkReply
-	select {
-	case reply = <-c.started:
-	case <-f.gone:
-		return nil, fmt.Errorf("start %s: %w", path, errForkServer)
-	case <-timer.C:
-		// It may be in the middle of it: what it would start dies with it.
-		f.close()
-		<-f.gone
-		return nil, fmt.Errorf("start %s: %w within %s", path, errForkServer, f.timeout)
+	reply, err := f.answer(c, path)
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case reply.Errno != 0:
@@ -191,6 +182,30 @@ func (f *forkServer) start(path string, args []string, streams [3]*os.File) (chi
 	}
 	c.number = reply.PID
 	return c, nil
+}
+
+// looks is how often somebody looks before a wait is over. A machine that was paused, which
+// is what happens to virtual ones, has looked once in the meantime, however long that was:
+// a fork server that had no time to answer is not one that hangs.
+const looks = 10
+
+// answer waits for the answer to a start.
+func (f *forkServer) answer(c *forkedChild, path string) (forkReply, error) {
+	ticker := time.NewTicker(f.timeout / looks)
+	defer ticker.Stop()
+	for range looks {
+		select {
+		case reply := <-c.started:
+			return reply, nil
+		case <-f.gone:
+			return forkReply{}, fmt.Errorf("start %s: %w", path, errForkServer)
+		case <-ticker.C:
+		}
+	}
+	// It may be in the middle of it: what it would start dies with it.
+	f.close()
+	<-f.gone
+	return forkReply{}, fmt.Errorf("start %s: %w within %s", path, errForkServer, f.timeout)
 }
 
 func (f *forkServer) send(request forkRequest, rights []byte) error {
@@ -239,11 +254,21 @@ func (c *forkedChild) kill() {
 	if c.server.send(forkRequest{ID: c.id}, nil) != nil {
 		return // the fork server has ended, and its children have with it
 	}
-	time.AfterFunc(c.server.timeout, func() {
+	c.confirm(looks)
+}
+
+// confirm ends a fork server that has not told of the child's end when it was looked for
+// that often.
+func (c *forkedChild) confirm(left int) {
+	time.AfterFunc(c.server.timeout/looks, func() {
 		c.server.mu.Lock()
 		_, alive := c.server.children[c.id]
 		c.server.mu.Unlock()
-		if alive { // nobody has listened
+		switch {
+		case !alive:
+		case left > 1:
+			c.confirm(left - 1)
+		default: // nobody has listened
 			c.server.close()
 		}
 	})
