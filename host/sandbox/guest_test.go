@@ -42,9 +42,14 @@ func compileTo(tb testing.TB, wasm []byte, s *setup) []byte {
 	if s.Interruptible {
 		where = inProcess
 	}
-	r, err := rewrite(wasm, s.GrowsTables, where)
+	r, err := rewrite(wasm, s.GrowsTables)
 	require.NoError(tb, err)
-	require.NoError(tb, compileNative(context.Background(), r.wasm, *s))
+	whole, err := rewriteWhole(wasm, s.GrowsTables, where)
+	require.NoError(tb, err)
+	bare, err := skeletonOf(whole)
+	require.NoError(tb, err)
+	require.Equal(tb, r.skeleton, bare, "what is served belongs to what is compiled")
+	require.NoError(tb, compileNative(context.Background(), whole, *s))
 	s.Globals, s.Start = r.globals, r.start
 	return r.skeleton
 }

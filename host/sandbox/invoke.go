@@ -63,7 +63,7 @@ func (m *Module) call(ctx context.Context, l lane, export string, input []byte, 
 			// Somebody has tidied the cache, or worse. The slot has been given back, so that
 			// the compiler can have it.
 			recompiled = true
-			if err := m.recompile(ctx); err != nil {
+			if err := m.sandbox.compileOnce(ctx, m); err != nil {
 				return 0, nil, err
 			}
 		default:

@@ -149,9 +149,9 @@ func (m *Module) suffix() string {
 // prepare rewrites the module, compiles it unless that has been done, and keeps what
 // workers will need of it.
 func (m *Module) prepare(ctx context.Context, wasm []byte) error {
-	r, err := m.rewrite(wasm)
+	r, err := rewrite(wasm, m.inspected.GrowsTables)
 	if err != nil {
-		return err
+		return rewriteError(err)
 	}
 	m.globals, m.startExport = r.globals, r.start
 	if err := os.MkdirAll(m.dir(), 0o700); err != nil {
@@ -163,16 +163,12 @@ func (m *Module) prepare(ctx context.Context, wasm []byte) error {
 	if m.skeleton, err = keep(filepath.Join(m.dir(), "skeleton.wasm"), r.skeleton); err != nil {
 		return err
 	}
-	return m.sandbox.compileOnce(ctx, m, r.wasm)
+	return m.sandbox.compileOnce(ctx, m)
 }
 
-// rewrite rewrites the module for where it runs.
-func (m *Module) rewrite(wasm []byte) (rewriting, error) {
-	r, err := rewrite(wasm, m.inspected.GrowsTables, m.runs)
-	if err != nil {
-		return r, &LoadError{Kind: CompileFailed, Offset: -1, Detail: "it cannot be rewritten: " + err.Error()}
-	}
-	return r, nil
+// rewriteError is that of a module which preflight took for one that can be rewritten.
+func rewriteError(err error) error {
+	return &LoadError{Kind: CompileFailed, Offset: -1, Detail: "it cannot be rewritten: " + err.Error()}
 }
 
 // writeAtomically replaces a file by one that is complete.
@@ -189,19 +185,6 @@ func writeAtomically(name string, content []byte) error {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
 	return nil
-}
-
-// recompile compiles the module again, if that is still needed.
-func (m *Module) recompile(ctx context.Context) error {
-	wasm, err := m.original.read()
-	if err != nil {
-		return err
-	}
-	r, err := m.rewrite(wasm)
-	if err != nil {
-		return err
-	}
-	return m.sandbox.compileOnce(ctx, m, r.wasm)
 }
 
 // setup is what the workers are told in which the module runs.
@@ -225,9 +208,9 @@ func (m *Module) compilerSetup() setup {
 	return s
 }
 
-// compileOnce fills the cache with the native code of the rewritten module, unless it is
-// full already or somebody is at it.
-func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error {
+// compileOnce fills the cache with the native code of the module, unless it is full already
+// or somebody is at it.
+func (s *Sandbox) compileOnce(ctx context.Context, m *Module) error {
 	for {
 		s.mu.Lock()
 		others, busy := s.compiling[m.dir()]
@@ -262,6 +245,13 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module, wasm []byte) error
 		s.counters.discarded.Add(1)
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "native code in the cache is compiled again",
 			slog.String("module", m.digest), slog.String("reason", broken.Error()))
+	}
+	wasm, err := m.original.read()
+	if err != nil {
+		return err
+	}
+	if wasm, err = rewriteWhole(wasm, m.inspected.GrowsTables, m.runs); err != nil {
+		return rewriteError(err)
 	}
 	if _, err := s.pool.acquire(ctx, lane{}); err != nil {
 		return err

@@ -90,7 +90,9 @@ func TestProtocolTrace(t *testing.T) {
 	require.NoError(t, err, string(text))
 	spawner := newSpawner([]string{worker}, time.Minute)
 	defer spawner.close()
-	r, err := rewrite(traceModule(), false, inWorker)
+	r, err := rewrite(traceModule(), false)
+	require.NoError(t, err)
+	whole, err := rewriteWhole(traceModule(), false, inWorker)
 	require.NoError(t, err)
 	s := setup{
 		CacheDir: t.TempDir(), MemoryBytes: mib, NativeBytes: 256 * mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLines: 2, LogBytes: kib, LogLevel: levelDebug,
@@ -118,7 +120,7 @@ func TestProtocolTrace(t *testing.T) {
 		}
 		tr.lines = append(tr.lines, "worker "+tr.p.exit.String())
 	}
-	begin(r.wasm, "wasm")
+	begin(whole, "wasm")
 	end()
 	s.FileBytes, s.Globals = 0, r.globals
 	begin(r.skeleton, "skeleton")

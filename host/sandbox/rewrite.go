@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// rewriting is what is compiled in the place of a module.
+// rewriting is what workers that serve load in the place of a module.
 type rewriting struct {
-	wasm []byte
-	// skeleton is the same without the code.
+	// skeleton is the rewritten module without its code.
 	skeleton []byte
 	// globals are the names under which the mutable globals are exported. Where a module
 	// grows tables the last two are those that boundTables adds.
@@ -19,10 +18,10 @@ type rewriting struct {
 	start string
 }
 
-// rewrite does everything that is done to a module before it is compiled. It does the same
-// whether or not the state of the module can be put back, so that its native code is the
-// same in both cases.
-func rewrite(wasm []byte, growsTables bool, where placement) (r rewriting, err error) {
+// rewrite rewrites a module for workers that serve. What it does is the same whether or
+// not the state of the module can be put back, so that its native code is the same in
+// both cases.
+func rewrite(wasm []byte, growsTables bool) (r rewriting, err error) {
 	if growsTables {
 		var bounds *tableBounds
 		if wasm, bounds, err = boundTables(wasm); err != nil {
@@ -30,17 +29,36 @@ func rewrite(wasm []byte, growsTables bool, where placement) (r rewriting, err e
 		}
 		r.start = bounds.start
 	}
-	if where == inProcess {
-		if wasm, err = interruptible(wasm); err != nil {
-			return r, err
-		}
-	}
-	if wasm, r.globals, err = exportGlobals(wasm); err != nil {
+	// The code goes first, because nothing of what follows looks at it.
+	bare, err := skeletonOf(wasm)
+	if err != nil {
 		return r, err
 	}
-	r.wasm = joinSegments(wasm)
-	r.skeleton, err = skeletonOf(r.wasm)
-	return r, err
+	if bare, r.globals, err = exportGlobals(bare); err != nil {
+		return r, err
+	}
+	r.skeleton = joinSegments(bare)
+	return r, nil
+}
+
+// rewriteWhole rewrites a module for the worker that compiles it. The skeleton of what it
+// returns is that of rewrite.
+func rewriteWhole(wasm []byte, growsTables bool, where placement) ([]byte, error) {
+	var err error
+	if growsTables {
+		if wasm, _, err = boundTables(wasm); err != nil {
+			return nil, err
+		}
+	}
+	if where == inProcess {
+		if wasm, err = interruptible(wasm); err != nil {
+			return nil, err
+		}
+	}
+	if wasm, _, err = exportGlobals(wasm); err != nil {
+		return nil, err
+	}
+	return joinSegments(wasm), nil
 }
 
 // globalPrefix begins the names under which mutable globals are exported. More

@@ -45,9 +45,10 @@ func joinSegments(wasm []byte) []byte {
 		if !ok {
 			return wasm
 		}
-		out := append(make([]byte, 0, len(wasm)), wasm[:start]...)
-		out = append(append(out, id), vectorOf(writeSegments(segments))...)
-		return append(out, wasm[c.pos:]...)
+		joined := writeSegments(segments)
+		out := append(make([]byte, 0, start+1+binary.MaxVarintLen32+len(joined)+len(wasm)-c.pos), wasm[:start]...)
+		out = binary.AppendUvarint(append(out, id), uint64(len(joined)))
+		return append(append(out, joined...), wasm[c.pos:]...)
 	}
 	return wasm
 }
@@ -79,22 +80,35 @@ func readSegments(content []byte) ([]segment, bool) {
 	return segments, true
 }
 
-// writeSegments writes the content of a data section.
+// writeSegments writes the content of a data section, and joins what is close.
 func writeSegments(segments []segment) []byte {
-	var joined []segment
-	for _, s := range segments {
-		last := len(joined) - 1
-		if last >= 0 && uint64(s.offset)-joined[last].end() <= maxSegmentGap {
-			gap := uint64(s.offset) - joined[last].end()
-			joined[last].data = append(append(joined[last].data, make([]byte, gap)...), s.data...)
+	// starts are the first segments of those that are joined, and size is about what all take.
+	var starts []int
+	size := binary.MaxVarintLen32
+	for i, s := range segments {
+		if i == 0 || uint64(s.offset)-segments[i-1].end() > maxSegmentGap {
+			starts = append(starts, i)
+			size += 3 + 2*binary.MaxVarintLen32 + len(s.data)
 			continue
 		}
-		joined = append(joined, segment{s.offset, slices.Clone(s.data)})
+		size += int(s.end() - segments[i-1].end())
 	}
-	out := binary.AppendUvarint(nil, uint64(len(joined)))
-	for _, s := range joined {
-		out = appendSigned(append(out, 0, opConst32), int64(int32(s.offset)))
-		out = append(binary.AppendUvarint(append(out, opEnd), uint64(len(s.data))), s.data...)
+	out := binary.AppendUvarint(make([]byte, 0, size), uint64(len(starts)))
+	for n, first := range starts {
+		last := len(segments) - 1
+		if n+1 < len(starts) {
+			last = starts[n+1] - 1
+		}
+		begin := segments[first].offset
+		out = appendSigned(append(out, 0, opConst32), int64(int32(begin)))
+		out = binary.AppendUvarint(append(out, opEnd), segments[last].end()-uint64(begin))
+		for i, s := range segments[first : last+1] {
+			if i > 0 {
+				var zeros [maxSegmentGap]byte
+				out = append(out, zeros[:uint64(s.offset)-segments[first+i-1].end()]...)
+			}
+			out = append(out, s.data...)
+		}
 	}
 	return out
 }

@@ -186,9 +186,13 @@ func FuzzSkeleton(f *testing.F) {
 	for _, wasm := range wasmtest.Leavers() {
 		f.Add(wasm)
 	}
+	for _, wasm := range growers() {
+		f.Add(wasm)
+	}
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		skeleton, err := skeletonOf(bytes.Clone(wasm))
-		if _, refused := Preflight(wasm, Limits{ModuleBytes: mib}); refused != nil {
+		inspected, refused := Preflight(wasm, Limits{ModuleBytes: mib})
+		if refused != nil {
 			return
 		}
 		ctx := context.Background()
@@ -200,5 +204,14 @@ func FuzzSkeleton(f *testing.F) {
 		require.NoError(t, err)
 		_, err = r.CompileModule(ctx, skeleton)
 		require.NoError(t, err)
+		served, err := rewrite(wasm, inspected.GrowsTables)
+		require.NoError(t, err)
+		for _, where := range []placement{inWorker, inProcess} {
+			whole, err := rewriteWhole(wasm, inspected.GrowsTables, where)
+			require.NoError(t, err)
+			bare, err := skeletonOf(whole)
+			require.NoError(t, err)
+			require.Equal(t, served.skeleton, bare, "what is served belongs to what is compiled")
+		}
 	})
 }
