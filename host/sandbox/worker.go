@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/caisson-dev/caisson/abi"
@@ -21,10 +20,9 @@ import (
 // one for the collector. There is one call in flight, and many workers to a node.
 const workerThreads = 2
 
-// trimAfter is how long a worker that has loaded its module has nothing to do before it
-// gives back the memory that only loading needed, some 10 MiB for a module in Go. It
-// costs 10 ms, which one that is busy has no time for.
-const trimAfter = time.Second
+// restAfter is how long a worker has nothing to do before it lets go of its native code
+// until it is used again.
+const restAfter = time.Second
 
 // RunWorkerIfRequested turns the current process into a worker if its first argument
 // is [WorkerArgument], or into what starts workers, and then does not return. A program that wants to be its own
@@ -59,12 +57,8 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 	runtime.GOMAXPROCS(workerThreads)
 	// These keep files open that cannot be opened any more later.
 	tracker, code := newPageTracker(), newCodePages()
-	free := sync.OnceFunc(debug.FreeOSMemory)
-	w := newWorker(in, out, func() {
-		free()
-		code.drop()
-	})
-	w.tracker, w.code = tracker, code
+	w := newWorker(in, out, code.drop)
+	w.tracker, w.code, w.free = tracker, code, debug.FreeOSMemory
 	if file, ok := in.(*os.File); ok {
 		fd := file.Fd()
 		w.watch = func() { watchFor(fd) }
@@ -90,16 +84,16 @@ type worker struct {
 	tracker *pageTracker
 	code    *codePages
 	guest   *guest
-	// watch waits a moment for something to read.
-	watch func()
+	// watch waits a moment for something to read, free gives back what loading needed.
+	watch, free func()
 	// pause fires when there was no call for some time.
 	pause *time.Timer
 	err   error // the pipe's, found inside a host function
 }
 
-// newWorker makes a worker that calls trim in every pause.
-func newWorker(in io.Reader, out io.Writer, trim func()) *worker {
-	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(trimAfter, trim), watch: func() {}}
+// newWorker makes a worker that calls rest in every pause.
+func newWorker(in io.Reader, out io.Writer, rest func()) *worker {
+	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(restAfter, rest), watch: func() {}, free: func() {}}
 	w.pause.Stop() // there is nothing to give back yet
 	return w
 }
@@ -142,7 +136,7 @@ func (w *worker) serve(ctx context.Context) error {
 			w.pause.Stop()
 			if err = w.call(ctx, f, s); err == nil {
 				w.guest.settle(ctx)
-				w.pause.Reset(trimAfter)
+				w.pause.Reset(restAfter)
 			}
 		default:
 			err = fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)
@@ -176,6 +170,7 @@ func (w *worker) load(ctx context.Context, wasm []byte, s setup, layers []Layer)
 	} else {
 		w.guest, err = loadGuest(ctx, wasm, s, w.tracker, w.ask)
 		_ = w.code.share(s.CacheDir) // where that cannot be, this worker has a copy of its own
+		w.free()
 	}
 	if err != nil {
 		return writeFrame(w.out, frameRejected, 0, []byte(clean(firstLine(err.Error()), maxDetailBytes)))

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/caisson-dev/caisson/host/sandbox"
@@ -79,8 +80,8 @@ func measureChild(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(found)
 }
 
-// memoryOf measures what one module adds: as it stands loaded and called, and once it has
-// been idle.
+// memoryOf measures what one module more adds: as it stands loaded and called, and once it
+// has been idle.
 func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, err error) {
 	envelope, err := leaf.Envelope(typical())
 	if err != nil {
@@ -98,11 +99,20 @@ func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, e
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 	}
+	// Loading takes memory for a moment, which this process keeps for the next time. A
+	// first module, of another digest, takes it.
+	first, err := wayOf(ctx, a, how, name, s, 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := first.close(); err != nil {
+		return nil, err
+	}
 	before, err := settled()
 	if err != nil {
 		return nil, err
 	}
-	w, err := wayOf(ctx, a, how, name, s)
+	w, err := wayOf(ctx, a, how, name, s, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -141,12 +151,14 @@ func (f figures) note(when string, before footprint) error {
 	return err
 }
 
-// wayOf makes the way that is measured. The bytes of the module are gone when it returns.
-func wayOf(ctx context.Context, a *artefacts, how, name string, s *sandbox.Sandbox) (*way, error) {
+// wayOf makes the way that is measured, with a module of its own digest for each number.
+// The bytes of the module are gone when it returns.
+func wayOf(ctx context.Context, a *artefacts, how, name string, s *sandbox.Sandbox, number int) (*way, error) {
 	wasm, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
+	wasm = distinct(wasm, number)
 	switch how {
 	case "worker":
 		return worker(ctx, s, "", wasm)
@@ -160,11 +172,18 @@ func wayOf(ctx context.Context, a *artefacts, how, name string, s *sandbox.Sandb
 // footprint is memory in MiB: all of it, and what is no page of a file.
 type footprint struct{ all, own float64 }
 
-// settled returns the memory of this process and its descendants after a collection.
+// settled returns the memory of this process and its descendants after collections: what
+// has a finalizer or is in a pool outlives the first. What the runtime of this process
+// has free and keeps for the next allocation belongs to no module.
 func settled() (footprint, error) {
-	runtime.GC()
-	debug.FreeOSMemory()
-	return proportional(os.Getpid())
+	for range 3 {
+		debug.FreeOSMemory()
+	}
+	f, err := proportional(os.Getpid())
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	free := float64(stats.HeapIdle-stats.HeapReleased) / (1 << 20)
+	return footprint{f.all - free, f.own - free}, err
 }
 
 // proportional sums the proportional set size of a process and its descendants.
@@ -188,7 +207,7 @@ func proportional(pid int) (footprint, error) {
 				return total, err
 			}
 			more, err := proportional(child)
-			if errors.Is(err, os.ErrNotExist) {
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) { // it has ended
 				continue
 			}
 			if err != nil {

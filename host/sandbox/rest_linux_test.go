@@ -14,9 +14,8 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox"
 )
 
-// TestWorkerTrims: a worker with nothing to do gives back what only loading needed, and
-// serves as before.
-func TestWorkerTrims(t *testing.T) {
+// TestWorkerRests: a worker with nothing to do lets go of its code, and serves as before.
+func TestWorkerRests(t *testing.T) {
 	s := open(t, sandbox.Options{})
 	m := load(t, s, goGuest(t), sandbox.Limits{})
 	call := func() {
