@@ -90,8 +90,8 @@ func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, e
 	var s *sandbox.Sandbox
 	const (
 		idleAfter = 5 * time.Second
-		// trimmed is when a worker that waits has given back what only loading needed.
-		trimmed = 2 * time.Second
+		// rested is when a worker that waits has let go of its code.
+		rested = 2 * time.Second
 	)
 	if how == "worker" {
 		if s, err = openSandbox(a, sandbox.Options{IdleTimeout: idleAfter}); err != nil {
@@ -117,20 +117,32 @@ func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	for range 20 {
-		if _, err := w.call(ctx, envelope); err != nil {
-			return nil, err
-		}
+	if err := twenty(ctx, w.call, envelope); err != nil {
+		return nil, err
 	}
 	found := figures{}
-	if err := found.note("active", before); err != nil {
+	one, err := found.note("active", before)
+	if err != nil {
 		return nil, err
 	}
 	if s == nil {
-		return found, found.note("idle", before) // nothing ends the others
+		_, err := found.note("idle", before) // nothing ends the others
+		return found, err
 	}
-	time.Sleep(trimmed)
-	if err := found.note("waiting for 2 s", before); err != nil {
+	if err := twenty(ctx, w.another, envelope); err != nil {
+		return nil, err
+	}
+	if _, err := found.note("one more for another tenant", one); err != nil {
+		return nil, err
+	}
+	for s.Workers() > 1 { // the first has been idle for longer
+		time.Sleep(idleAfter / 100)
+	}
+	if err := twenty(ctx, w.another, envelope); err != nil {
+		return nil, err
+	}
+	time.Sleep(rested)
+	if _, err := found.note("waiting for 2 s", before); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(time.Minute); s.Workers() > 0; {
@@ -139,16 +151,27 @@ func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, e
 		}
 		time.Sleep(idleAfter / 10)
 	}
-	return found, found.note("idle", before)
+	_, err = found.note("idle", before)
+	return found, err
+}
+
+// twenty makes calls.
+func twenty(ctx context.Context, call func(context.Context, []byte) ([]byte, error), envelope []byte) error {
+	for range 20 {
+		if _, err := call(ctx, envelope); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // note measures what there is more than before, and how much of it is no page of a file:
 // memory that nobody else can use, and that the kernel cannot take back.
-func (f figures) note(when string, before footprint) error {
+func (f figures) note(when string, before footprint) (footprint, error) {
 	now, err := settled()
 	f[when] = max(0, now.all-before.all)
 	f[when+", without pages of files"] = max(0, now.own-before.own)
-	return err
+	return now, err
 }
 
 // wayOf makes the way that is measured, with a module of its own digest for each number.

@@ -45,6 +45,8 @@ func (r *results) targets(a *artefacts) []target {
 		{"cached load of a Go module with encoding/json to the first result", "≤ 0.15 s", value(tableCached, "worker go", 150*ms)},
 		{"active lean Go module", "≤ 10 MiB", value(tableMemory, "worker lean, active", 10)},
 		{"active Go module with encoding/json", "≤ 10 MiB", value(tableMemory, "worker go, active", 10)},
+		{"one more active instance of the lean Go module", "≤ 10 MiB", value(tableMemory, "worker lean, one more for another tenant", 10)},
+		{"one more active instance of the Go module with encoding/json", "≤ 10 MiB", value(tableMemory, "worker go, one more for another tenant", 10)},
 		{"active lean Go module, without pages of files", "≤ 10 MiB", value(tableMemory, "worker lean, active, without pages of files", 10)},
 		{"active Go module with encoding/json, without pages of files", "≤ 10 MiB", value(tableMemory, "worker go, active, without pages of files", 10)},
 		{"idle Go module", "≤ 1 MiB", value(tableMemory, "worker go, idle", 1)},

@@ -18,9 +18,11 @@ import (
 
 // way is one way to run the leaf.
 type way struct {
-	name  string
-	call  func(ctx context.Context, envelope []byte) ([]byte, error)
-	close func() error
+	name string
+	call func(ctx context.Context, envelope []byte) ([]byte, error)
+	// another is call for another tenant, where that makes a difference, or nil.
+	another func(ctx context.Context, envelope []byte) ([]byte, error)
+	close   func() error
 }
 
 // The ways that others are compared with.
@@ -85,13 +87,16 @@ func worker(ctx context.Context, s *sandbox.Sandbox, name string, wasm []byte) (
 	if err != nil {
 		return nil, err
 	}
-	return &way{name: name, close: func() error { m.Close(); return nil }, call: func(ctx context.Context, envelope []byte) ([]byte, error) {
-		code, output, err := m.Call(ctx, "tenant", provision, envelope, hostOf)
-		if err != nil {
-			return nil, err
+	callFor := func(tenant string) func(context.Context, []byte) ([]byte, error) {
+		return func(ctx context.Context, envelope []byte) ([]byte, error) {
+			code, output, err := m.Call(ctx, tenant, provision, envelope, hostOf)
+			if err != nil {
+				return nil, err
+			}
+			return output, okOr(abi.Disposition(code))
 		}
-		return output, okOr(abi.Disposition(code))
-	}}, nil
+	}
+	return &way{name: name, close: func() error { m.Close(); return nil }, call: callFor("tenant"), another: callFor("another")}, nil
 }
 
 // sdk runs a guest with extism/go-sdk: one instance for all calls.
