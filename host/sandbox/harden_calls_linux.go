@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -85,6 +86,19 @@ func (c callSet) tried() error {
 	return nil
 }
 
+// firstFilter puts the filter for loading in force. The thread that does has given its
+// privileges up, so that the kernel takes those of the other threads with it: a program
+// that links C has done that on one thread only, and the second filter, which comes when
+// the capabilities are gone, is for threads that have.
+func firstFilter() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up privileges: %w", err)
+	}
+	return filterCalls(loadingCalls())
+}
+
 // filterCalls puts a filter in force for every thread. A second filter can only take
 // away.
 func filterCalls(c callSet) error {
@@ -107,7 +121,6 @@ func filterCalls(c callSet) error {
 	// The flags of clone3 are behind a pointer, which a filter cannot follow. Whoever
 	// finds it missing takes clone instead.
 	absent := seccomp.SyscallGroup{Names: []string{"clone3"}, Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)}
-	// LoadFilter asks for no new privileges itself where the thread still may gain some.
 	err = seccomp.LoadFilter(seccomp.Filter{
 		Flag:   seccomp.FilterFlagTSync,
 		Policy: seccomp.Policy{DefaultAction: seccomp.ActionErrno, Syscalls: []seccomp.SyscallGroup{allowed, absent}},

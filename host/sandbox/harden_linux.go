@@ -53,7 +53,7 @@ func harden(s setup, keep ...uintptr) ([]Layer, error) {
 		{LayerUser, false, func(setup) (err error) { kept, err = keepForUser(); return err }},
 		{LayerCapabilities, false, func(setup) error { return dropCapabilities(kept) }},
 		{LayerFiles, false, func(s setup) error { return restrictFiles(cacheRules(s)) }},
-		{LayerCalls, false, func(setup) error { return filterCalls(loadingCalls()) }},
+		{LayerCalls, false, func(setup) error { return firstFilter() }},
 	} {
 		if step.name == LayerUser && !asRoot { // it is nobody special already
 			continue

@@ -237,6 +237,19 @@ func TestLayersOfTheWorker(t *testing.T) {
 	require.Equal(t, want, names)
 }
 
+// TestFilterTakesPrivileges: with capabilities the kernel takes a filter from a thread that
+// may gain privileges. One without them could then not take the next filter, which was the
+// end of a worker that linked C whenever its Go code had moved to another thread.
+func TestFilterTakesPrivileges(t *testing.T) {
+	command := fakeCommand(t, "filtered")
+	out, err := exec.Command(command[0], append(command[1:], "-")...).CombinedOutput()
+	require.NoError(t, err)
+	if strings.Contains(string(out), "no seccomp filters") {
+		t.Skip(string(out))
+	}
+	require.Equal(t, "true 0\n", string(out))
+}
+
 // Workers that cannot confine themselves are of no use.
 func TestNewRefusesUnconfinedWorkers(t *testing.T) {
 	for name, text := range map[string]string{"layers": "instead of the layers", "mute": "could not confine itself", "unsetup": "could not confine itself"} {
