@@ -28,10 +28,6 @@ const workerProcesses = 64
 // worker is the first to go.
 const oomScore = 1000
 
-// niceness is how much a worker lets the operator go first where both want the processor:
-// nine to one, by the weights of the Linux scheduler.
-const niceness = 10
-
 // harden gives up everything that a worker does not need, for good, and reports what it
 // could not give up. It is called before the first byte of a module is read. An error
 // means that a layer failed without which no module may be run. The files to keep stay open.
@@ -47,7 +43,6 @@ func harden(s setup, keep ...uintptr) ([]Layer, error) {
 		{LayerDescriptors, true, func(setup) error { return closeDescriptors(keep) }},
 		{LayerLimits, true, lowerLimits},
 		{LayerMemoryPriority, false, dieFirst},
-		{LayerPriority, false, func(setup) error { return everyThread(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, 0, niceness) }},
 		{LayerPrivileges, true, noNewPrivileges},
 		{LayerDump, false, notDumpable},
 		{LayerUser, false, func(setup) (err error) { kept, err = keepForUser(); return err }},

@@ -9,7 +9,7 @@ import "runtime"
 // develop modules with and too little to run those of strangers.
 func harden(setup, ...uintptr) ([]Layer, error) {
 	names := []string{
-		LayerNamespaces, LayerDescriptors, LayerLimits, LayerMemoryPriority, LayerPriority, LayerPrivileges,
+		LayerNamespaces, LayerDescriptors, LayerLimits, LayerMemoryPriority, LayerPrivileges,
 		LayerDump, LayerCapabilities, LayerFiles, LayerCalls,
 	}
 	layers := make([]Layer, len(names))

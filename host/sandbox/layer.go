@@ -20,8 +20,6 @@ const (
 	LayerLimits = "limits"
 	// LayerMemoryPriority makes the kernel kill workers first when memory is short.
 	LayerMemoryPriority = "memory-priority"
-	// LayerPriority lets the operator go first where both want the processor.
-	LayerPriority = "priority"
 	// LayerPrivileges lets no program that it might start gain privileges.
 	LayerPrivileges = "no-new-privileges"
 	// LayerDump keeps its memory from being read by others of its user, and from a core.

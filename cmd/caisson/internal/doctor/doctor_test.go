@@ -28,7 +28,7 @@ func TestSandbox(t *testing.T) {
 	require.Contains(t, broken[0].Remedy, "--worker")
 
 	every := []string{
-		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPriority, sandbox.LayerPrivileges,
+		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPrivileges,
 		sandbox.LayerDump, sandbox.LayerUser, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime, "of-tomorrow",
 	}
 	var whole, lacking []sandbox.Layer

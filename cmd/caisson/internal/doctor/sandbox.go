@@ -40,8 +40,6 @@ func holds(layer string) string {
 		return "its memory, its processor time and its files are bounded"
 	case sandbox.LayerMemoryPriority:
 		return "it is ended first when memory is short"
-	case sandbox.LayerPriority:
-		return "the operator comes first where both want the processor"
 	case sandbox.LayerPrivileges:
 		return "nothing that it starts can gain privileges"
 	case sandbox.LayerDump:
