@@ -107,7 +107,7 @@ func TestAttacksInProcess(t *testing.T) {
 // so in the documentation.
 func TestInProcessWithoutAProcess(t *testing.T) {
 	s := trusting(t)
-	m := here(t, s, wasmtest.Computes(300_000_000, "event"), sandbox.Limits{CPU: time.Millisecond})
+	m := here(t, s, wasmtest.Computes(30_000_000, "event"), sandbox.Limits{CPU: time.Millisecond})
 	_, _, err := provision(t, m, nil)
 	require.NoError(t, err)
 }
