@@ -40,7 +40,9 @@ var registered Program
 //
 //	var module = guest.Register(guest.Module[Config]{…})
 //
-// It panics when called twice: a program is one module.
+// It also makes the module ready for calls, once for all that its worker will serve
+// (warm.go); of the author's code only methods that encode a zero config run in it. It
+// panics when called twice: a program is one module.
 func Register[P Program](p P) P {
 	if registered != nil {
 		panic("guest: Register called twice; a program is one module")
