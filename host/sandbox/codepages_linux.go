@@ -48,13 +48,19 @@ func (c *codePages) files() []uintptr {
 // errNoCopy says that the compiler has no copy of a code.
 var errNoCopy = errors.New("the code is not in memory")
 
+// close gives the list of mappings up.
+func (c *codePages) close() {
+	if c != nil {
+		_ = c.maps.Close() // it was only read
+	}
+}
+
 // share maps the code of a module in the place of the compiler's copy. After an error all
 // is as it was.
 func (c *codePages) share(cacheDir string) error {
 	if c == nil {
 		return nil
 	}
-	defer func() { _ = c.maps.Close() }() // it was only read
 	file, err := os.Open(filepath.Join(cacheDir, codeFile))
 	if err != nil {
 		return err
@@ -64,25 +70,28 @@ func (c *codePages) share(cacheDir string) error {
 	if err != nil {
 		return err
 	}
-	candidates, err := c.anonymousCode(info.Size())
+	// Whole pages are replaced, and what a file does not have of its last one is zeros.
+	page := os.Getpagesize()
+	size := (int(info.Size()) + page - 1) / page * page
+	candidates, err := c.anonymousCode(size)
 	if err != nil {
 		return err
 	}
 	for _, memory := range candidates {
-		for at := 0; at+int(info.Size()) <= len(memory); at += os.Getpagesize() {
-			same, err := equalTo(memory[at:at+int(info.Size())], file)
+		for at := 0; at+size <= len(memory); at += page {
+			same, err := equalTo(memory[at:at+size], file)
 			if err != nil {
 				return err
 			}
 			if !same {
 				continue
 			}
-			_, err = unix.MmapPtr(int(file.Fd()), 0, unsafe.Pointer(&memory[at]), uintptr(info.Size()),
+			_, err = unix.MmapPtr(int(file.Fd()), 0, unsafe.Pointer(&memory[at]), uintptr(size),
 				unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_FIXED)
 			if err != nil {
 				return fmt.Errorf("map the code: %w", err)
 			}
-			c.mapped = memory[at : at+int(info.Size())]
+			c.mapped = memory[at : at+size]
 			return nil
 		}
 	}
@@ -98,7 +107,7 @@ func (c *codePages) drop() {
 
 // anonymousCode returns memory of at least that size that can be run and read and belongs
 // to no file.
-func (c *codePages) anonymousCode(size int64) ([][]byte, error) {
+func (c *codePages) anonymousCode(size int) ([][]byte, error) {
 	var found [][]byte
 	lines := bufio.NewScanner(c.maps)
 	for lines.Scan() {
@@ -106,7 +115,7 @@ func (c *codePages) anonymousCode(size int64) ([][]byte, error) {
 		var start, end, inode uint64
 		var rights, offset, device string
 		n, err := fmt.Sscanf(lines.Text(), "%x-%x %s %s %s %d", &start, &end, &rights, &offset, &device, &inode)
-		if err != nil || n != 6 || rights != "r-xp" || inode != 0 || strings.HasSuffix(lines.Text(), "]") || int64(end-start) < size {
+		if err != nil || n != 6 || rights != "r-xp" || inode != 0 || strings.HasSuffix(lines.Text(), "]") || end-start < uint64(size) {
 			continue
 		}
 		address := uintptr(start)
@@ -116,14 +125,16 @@ func (c *codePages) anonymousCode(size int64) ([][]byte, error) {
 	return found, lines.Err()
 }
 
-// equalTo reports whether memory holds what a file does.
+// equalTo reports whether memory holds what a file does, and zeros where that has ended.
 func equalTo(memory []byte, file *os.File) (bool, error) {
 	buffer := make([]byte, 64*kib)
 	for at := 0; at < len(memory); at += len(buffer) {
 		buffer = buffer[:min(len(buffer), len(memory)-at)]
-		if _, err := file.ReadAt(buffer, int64(at)); err != nil && !errors.Is(err, io.EOF) {
+		n, err := file.ReadAt(buffer, int64(at))
+		if err != nil && !errors.Is(err, io.EOF) {
 			return false, fmt.Errorf("read the code: %w", err)
 		}
+		clear(buffer[n:])
 		if !bytes.Equal(memory[at:at+len(buffer)], buffer) {
 			return false, nil
 		}

@@ -56,6 +56,7 @@ func TestCodeIsNotMapped(t *testing.T) {
 		change func(code []byte) []byte
 	}{
 		"Changed": {"one bit is another", func(code []byte) []byte { code[len(code)-1] ^= 1; return code }},
+		"Cut":     {"a disk that was full: the rest of the last page is code as well", func(code []byte) []byte { return code[:len(code)/2] }},
 		"Longer":  {"there is more of it", func(code []byte) []byte { return append(code, make([]byte, 1<<20)...) }},
 	}
 	for name, c := range cases {

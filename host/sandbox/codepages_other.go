@@ -12,3 +12,5 @@ func (c *codePages) share(string) error { return nil }
 func (*codePages) files() []uintptr { return nil }
 
 func (*codePages) drop() {}
+
+func (*codePages) close() {}

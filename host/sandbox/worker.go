@@ -165,6 +165,7 @@ func (w *worker) readSetup() (setup, error) {
 // load compiles the module, or loads what has been compiled, gives up what only that
 // needed, and says how it went.
 func (w *worker) load(ctx context.Context, wasm []byte, s setup, layers []Layer) (err error) {
+	defer w.code.close()
 	if s.FileBytes > 0 {
 		err = compileNative(ctx, wasm, s)
 	} else {
