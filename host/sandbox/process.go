@@ -212,6 +212,11 @@ func (p *process) under(ctx context.Context, exchange func() error) error {
 		// The kill may have come after the exchange was over: the worker is gone either way.
 		return ctx.Err()
 	}
+	if ctx.Err() != nil {
+		// The end was heard by a host function before it was by the kill.
+		p.kill()
+		return ctx.Err()
+	}
 	return err
 }
 
