@@ -22,10 +22,19 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
-// calmChanges is how many changes of the neighbour are timed before the first attack.
-const calmChanges = 40
+const (
+	// controlEvery is after how many attacks the neighbour is timed again without one.
+	controlEvery = 4
+	// calmChanges is how many changes of the neighbour are timed each time that nobody else works.
+	calmChanges = 12
+	// usualTime is how long a module stays that is not an attack: about as long as those
+	// that are, which have a second.
+	usualTime = time.Second
+)
 
-// attackWith runs one attack after the other.
+// attackWith runs one attack after the other. What the neighbour sees of them is compared
+// with what it sees when nobody else works, and when a harmless module comes and goes in
+// the place of an attack, both throughout the run: a machine is not the same at its end.
 func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progress io.Writer) (*report, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -33,15 +42,13 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 	if err != nil {
 		return nil, err
 	}
-	_, _ = fmt.Fprintf(progress, "timing %d changes of an undisturbed neighbour\n", calmChanges)
-	if err := await(ctx, "the changes of an undisturbed neighbour", func() (bool, string) {
-		n := w.changes()
-		return n >= calmChanges, fmt.Sprint(n, " of them")
-	}); err != nil {
-		return nil, err
-	}
-	r := &report{Calm: w.take()}
+	r := &report{}
 	for i, a := range attacks {
+		if i%controlEvery == 0 {
+			if err := s.control(ctx, w, r, i/controlEvery); err != nil {
+				return nil, err
+			}
+		}
 		result := s.attack(ctx, a)
 		result.During = w.take()
 		r.Attacks = append(r.Attacks, result)
@@ -58,6 +65,32 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 		}
 	}
 	return r, nil
+}
+
+// control times the neighbour without an attack: undisturbed, and beside a harmless module
+// that is new in each round.
+func (s *site) control(ctx context.Context, w *watcher, r *report, round int) error {
+	pause(ctx, usualTime) // until what the last attack left is done
+	w.take()
+	if err := await(ctx, "the changes of an undisturbed neighbour", func() (bool, string) {
+		n := w.changes()
+		return n >= calmChanges || !s.running(), fmt.Sprint(n, " of them")
+	}); err != nil {
+		return err
+	}
+	r.Calm.add(w.take())
+	a := wasmtest.Attack{Name: fmt.Sprintf("honest-%d", round), By: wasmtest.ByValue}
+	seen := result{Want: expectation(a)}
+	if err := s.install(ctx, a, harmless(a.Name), nil, &seen, usualTime); err != nil {
+		return fmt.Errorf("run a harmless module in the place of an attack: %w", err)
+	}
+	r.Honest.add(w.take())
+	return nil
+}
+
+// harmless is a module that does its work at once.
+func harmless(name string) []byte {
+	return wasmtest.New().Describing(fmt.Sprintf(`{"abi":1,"name":%q,"version":"1.0.0"}`, name)).Provisioner(wasmtest.I32Const(0))
 }
 
 // lastLines returns the end of a text.
@@ -112,16 +145,27 @@ func expectation(a wasmtest.Attack) []string {
 	}
 }
 
-// unleash pushes the module, and makes the Module and the Stack.
+// unleash lets an attack loose until it ends.
 func (s *site) unleash(ctx context.Context, a wasmtest.Attack, r *result) error {
 	wasm, capabilities, err := dress(a)
 	if err != nil {
 		return err
 	}
-	s.registry.Put(s, "attacks/"+a.Name, "1", registrytest.Artifact{
+	return s.install(ctx, a, wasm, capabilities, r, 0)
+}
+
+// push puts a module into the registry.
+func (s *site) push(name string, wasm []byte) {
+	s.registry.Put(s, "attacks/"+name, "1", registrytest.Artifact{
 		ConfigType: "application/vnd.wasm.config.v0+json",
 		Layers:     []registrytest.Layer{{MediaType: "application/wasm", Content: wasm}},
 	})
+}
+
+// install pushes a module, makes a Module and a Stack of it, waits until it ended as r
+// wants it to and for as long as it shall stay, and deletes them.
+func (s *site) install(ctx context.Context, a wasmtest.Attack, wasm []byte, capabilities []string, r *result, stay time.Duration) error {
+	s.push(a.Name, wasm)
 	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/"+a.Name+":1"), a, capabilities)); err != nil {
 		return fmt.Errorf("create the Module: %w", err)
 	}
@@ -138,10 +182,12 @@ func (s *site) unleash(ctx context.Context, a wasmtest.Attack, r *result) error 
 	}
 	stack := &v1alpha1.Stack{ObjectMeta: metav1.ObjectMeta{Namespace: attackerNamespace, Name: a.Name}}
 	defer func() { _ = s.admin.Delete(context.WithoutCancel(ctx), stack) }()
-	return await(ctx, strings.Join(r.Want, " or "), func() (bool, string) {
+	err := await(ctx, strings.Join(r.Want, " or "), func() (bool, string) {
 		s.look(ctx, module, stack, r)
 		return r.contained() || !s.running(), r.Got
 	})
+	pause(ctx, stay)
+	return err
 }
 
 // awaitVerdict waits until the Module is judged for the first time.

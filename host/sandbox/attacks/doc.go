@@ -6,5 +6,6 @@
 // Stack of another tenant is changed again and again. An attack counts as contained if the
 // Module, or the node, ends with the reason that the table expects. Meanwhile three things
 // are watched: how long a change of the neighbour takes, how long the operator leaves a
-// health probe unanswered, and whether it renews its lease in time.
+// health probe unanswered, and whether it renews its lease in time. Between the attacks the
+// same is watched while nobody else works, and while a harmless module comes and goes.
 package main

@@ -12,11 +12,11 @@ import (
 
 const (
 	// slowdown is how much longer than undisturbed the slowest hundredth of the neighbour's
-	// changes may take. Both are measured in the same run: the machine may be busy.
-	slowdown = 10
-	// unnoticed is what a change may take in any case, in milliseconds: a loop on one of two
-	// cores doubles what is there to wait for.
-	unnoticed = 2_000
+	// changes may take. The target is 1.5, the rest is for a machine that others use too:
+	// what is measured here is more than a pass, namely the API server as well.
+	slowdown = 2.5
+	// unnoticed is what a change may take in any case, in milliseconds.
+	unnoticed = 150
 )
 
 // result is what became of one attack.
@@ -44,8 +44,10 @@ func (r result) mark() string {
 
 // report is the whole run.
 type report struct {
-	// Calm is what was seen before the first attack.
-	Calm    sample   `json:"calm"`
+	// Calm is what was seen when nobody else did anything.
+	Calm sample `json:"calm"`
+	// Honest is what was seen when a harmless module was in the place of an attack.
+	Honest  sample   `json:"honest"`
 	Attacks []result `json:"attacks"`
 	// Ended is the end of the operator's log, if it ended.
 	Ended string `json:"operatorEnded,omitempty"`
@@ -129,11 +131,19 @@ func (r *report) summary() string {
 		}
 		gap, missed = max(gap, a.During.HeartbeatGap), missed+a.During.LeaseMissed
 	}
-	all := r.attacked()
-	return fmt.Sprintf("%d of %d attacks contained. A change of the neighbour takes %.0f ms undisturbed (p99 %.0f, n=%d) and %.0f ms under attack (p99 %.0f, n=%d).\n"+
-		"The operator never left a probe unanswered for longer than %.0f ms (undisturbed %.0f) and missed %d renewals of its lease.\n",
-		contained, len(r.Attacks), percentile(r.Calm.Changes, 0.5), percentile(r.Calm.Changes, 0.99), len(r.Calm.Changes),
-		percentile(all, 0.5), percentile(all, 0.99), len(all), gap, r.Calm.HeartbeatGap, missed)
+	calm, all := r.Calm.Changes, r.attacked()
+	text := fmt.Sprintf("%d of %d attacks contained. A change of the neighbour takes %s undisturbed, %s beside a harmless module that comes and goes, and %s under attack",
+		contained, len(r.Attacks), times(calm), times(r.Honest.Changes), times(all))
+	if slowest := percentile(calm, 0.99); slowest > 0 {
+		text += fmt.Sprintf("; the slowest hundredth %.1f and %.1f times as long", percentile(r.Honest.Changes, 0.99)/slowest, percentile(all, 0.99)/slowest)
+	}
+	return text + fmt.Sprintf(".\nThe operator never left a probe unanswered for longer than %.0f ms (undisturbed %.0f) and missed %d renewals of its lease.\n",
+		gap, r.Calm.HeartbeatGap, missed)
+}
+
+// times says how long changes took, of sorted ones.
+func times(changes []float64) string {
+	return fmt.Sprintf("%.0f ms (p99 %.0f, n=%d)", percentile(changes, 0.5), percentile(changes, 0.99), len(changes))
 }
 
 // table is the report for a terminal.

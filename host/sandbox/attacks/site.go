@@ -93,14 +93,14 @@ func newSite(ctx context.Context, progress io.Writer) (*site, error) {
 		return s, err
 	}
 	s.registry = registrytest.New(s)
-	if err := s.install(ctx); err != nil {
+	if err := s.furnish(ctx); err != nil {
 		return s, err
 	}
 	return s, s.start(ctx, program, worker)
 }
 
-// install applies what we ship, and makes two tenants.
-func (s *site) install(ctx context.Context) error {
+// furnish applies what we ship, and makes two tenants.
+func (s *site) furnish(ctx context.Context) error {
 	root, err := testenv.ModuleRoot()
 	if err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/caisson-dev/caisson/host/api/v1alpha1"
 	"github.com/caisson-dev/caisson/host/internal/testenv"
-	"github.com/caisson-dev/caisson/host/registry/registrytest"
 	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
@@ -36,6 +36,15 @@ type sample struct {
 	WorkerBytes   int64 `json:"workerBytes"`
 }
 
+// add makes what was seen at another time a part of s.
+func (s *sample) add(other sample) {
+	s.Changes = append(s.Changes, other.Changes...)
+	slices.Sort(s.Changes)
+	s.HeartbeatGap = max(s.HeartbeatGap, other.HeartbeatGap)
+	s.LeaseMissed += other.LeaseMissed
+	s.OperatorBytes, s.WorkerBytes = max(s.OperatorBytes, other.OperatorBytes), max(s.WorkerBytes, other.WorkerBytes)
+}
+
 // watcher looks at everybody else.
 type watcher struct {
 	site *site
@@ -49,11 +58,7 @@ type watcher struct {
 // watch begins to look, until ctx ends.
 func (s *site) watch(ctx context.Context) (*watcher, error) {
 	w := &watcher{site: s, answered: time.Now()}
-	good := wasmtest.New().Describing(`{"abi":1,"name":"neighbour","version":"1.0.0"}`).Provisioner(wasmtest.I32Const(0))
-	s.registry.Put(s, "attacks/neighbour", "1", registrytest.Artifact{
-		ConfigType: "application/vnd.wasm.config.v0+json",
-		Layers:     []registrytest.Layer{{MediaType: "application/wasm", Content: good}},
-	})
+	s.push("neighbour", harmless("neighbour"))
 	if _, err := testenv.Apply(ctx, s.admin, moduleYAML(s.registry.Ref("attacks/neighbour:1"), wasmtest.Attack{Name: "neighbour"}, nil)); err != nil {
 		return nil, fmt.Errorf("create the neighbour's Module: %w", err)
 	}
@@ -69,6 +74,8 @@ func (s *site) watch(ctx context.Context) (*watcher, error) {
 	for _, look := range []func(context.Context){w.change, w.beat, w.renewals, w.memory} {
 		go look(ctx)
 	}
+	pause(ctx, lease) // what starts is not what is undisturbed
+	w.take()
 	return w, nil
 }
 
@@ -84,21 +91,38 @@ func settled(stack *v1alpha1.Stack) bool {
 		meta.IsStatusConditionTrue(stack.Status.Conditions, v1alpha1.ConditionAvailable)
 }
 
-// change changes a parameter, and times how long it takes until that is done.
+// change changes a parameter again and again, and times how long it takes until that is done.
 func (w *watcher) change(ctx context.Context) {
-	for round := 1; ctx.Err() == nil; round++ {
+	for ctx.Err() == nil {
+		seen, err := w.site.admin.Watch(ctx, &v1alpha1.StackList{}, client.InNamespace("neighbour"))
+		if err != nil {
+			pause(ctx, pollEvery)
+			continue
+		}
+		w.changeWhile(ctx, seen.ResultChan())
+		seen.Stop()
+	}
+}
+
+// changeWhile is change for as long as the API server tells what becomes of the Stack. It
+// is told and does not ask: to ask every other millisecond takes a good part of what there
+// is of two cores.
+func (w *watcher) changeWhile(ctx context.Context, seen <-chan watch.Event) {
+	for ctx.Err() == nil {
 		stack := w.neighbour(ctx)
-		stack.Spec.Parameters = map[string]apiextensionsv1.JSON{"round": {Raw: strconv.AppendInt(nil, int64(round), 10)}}
+		stack.Spec.Parameters = map[string]apiextensionsv1.JSON{"round": {Raw: strconv.AppendInt(nil, stack.Generation, 10)}}
 		began := time.Now()
 		if err := w.site.admin.Update(ctx, stack); err != nil {
 			pause(ctx, pollEvery)
 			continue
 		}
-		for ctx.Err() == nil {
-			if now := w.neighbour(ctx); now.Generation >= stack.Generation && settled(now) {
-				break
+		for done := false; !done; {
+			event, open := <-seen
+			if !open {
+				return
 			}
-			pause(ctx, 2*time.Millisecond)
+			now, ok := event.Object.(*v1alpha1.Stack)
+			done = ok && now.Generation >= stack.Generation && settled(now)
 		}
 		took := time.Since(began)
 		w.mu.Lock()
@@ -160,11 +184,9 @@ func (w *watcher) renewals(ctx context.Context) {
 func (w *watcher) memory(ctx context.Context) {
 	operator := strconv.Itoa(w.site.operator.Process.Pid)
 	for ctx.Err() == nil {
-		mine, _ := status(operator)
-		largest := int64(0)
-		for _, pid := range children(operator) {
-			peak, _ := status(pid)
-			largest = max(largest, peak)
+		mine, largest := peak(operator), int64(0)
+		for _, pid := range descendants(operator) {
+			largest = max(largest, peak(pid))
 		}
 		w.mu.Lock()
 		w.current.OperatorBytes = max(w.current.OperatorBytes, mine)
@@ -174,33 +196,30 @@ func (w *watcher) memory(ctx context.Context) {
 	}
 }
 
-// children lists the processes whose parent is one.
-func children(parent string) []string {
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	return slices.DeleteFunc(all, func(dir string) bool {
-		_, of := status(filepath.Base(dir))
-		return of != parent
-	})
-}
-
-// status reads the peak of resident memory and the parent of a process.
-func status(pid string) (peak int64, parent string) {
-	raw, err := os.ReadFile(filepath.Join("/proc", filepath.Base(pid), "status"))
-	if err != nil {
-		return 0, "" // it has ended
-	}
-	for line := range strings.Lines(string(raw)) {
-		name, value, _ := strings.Cut(line, ":")
-		switch fields := strings.Fields(value); {
-		case len(fields) == 0:
-		case name == "VmHWM":
-			kilobytes, _ := strconv.ParseInt(fields[0], 10, 64)
-			peak = kilobytes << 10
-		case name == "PPid":
-			parent = fields[0]
+// descendants lists the processes that one has started, and that those have: workers are
+// children of a process that forks them.
+func descendants(pid string) []string {
+	var all []string
+	lists, _ := filepath.Glob("/proc/" + pid + "/task/*/children")
+	for _, list := range lists {
+		raw, _ := os.ReadFile(list) // it has ended
+		for _, child := range strings.Fields(string(raw)) {
+			all = append(append(all, child), descendants(child)...)
 		}
 	}
-	return peak, parent
+	return all
+}
+
+// peak reads the peak of resident memory of a process, in bytes; 0 if it has ended.
+func peak(pid string) int64 {
+	raw, _ := os.ReadFile(filepath.Join("/proc", filepath.Base(pid), "status"))
+	for line := range strings.Lines(string(raw)) {
+		if name, value, _ := strings.Cut(line, ":"); name == "VmHWM" {
+			kilobytes, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kilobytes << 10
+		}
+	}
+	return 0
 }
 
 // changes is how many changes have been timed since the last take.
