@@ -81,6 +81,9 @@ type setup struct {
 	Fresh string `json:"fresh,omitempty"`
 }
 
+// compiles says that it is the setup of a worker that compiles and does nothing else.
+func (s setup) compiles() bool { return s.FileBytes > 0 }
+
 // stateOrigin says where the state of a call came from.
 type stateOrigin byte
 

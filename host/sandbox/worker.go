@@ -66,6 +66,9 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 	w.confine = func(s setup) ([]Layer, error) {
 		// The collector works harder before the limit that kills is reached.
 		debug.SetMemoryLimit(s.NativeBytes / 4 * 3)
+		if s.compiles() {
+			beNice()
+		}
 		return harden(s, slices.Concat(tracker.files(), code.files())...)
 	}
 	if err := w.serve(context.Background()); err != nil {

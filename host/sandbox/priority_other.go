@@ -1,0 +1,6 @@
+//go:build !unix
+
+package sandbox
+
+// beNice does nothing here.
+func beNice() {}
