@@ -192,7 +192,7 @@ var buildAttempt = onceByKey(func(name string) ([]byte, error) {
 func TestMissingLayersAreLoggedOnce(t *testing.T) {
 	var logs logBuffer
 	s := open(t, sandbox.Options{Worker: fakeCommand(t, "ok"), Logger: logs.logger()})
-	require.Equal(t, []sandbox.Layer{{Name: "landlock", Missing: "it is.[2J a fake"}, {Name: sandbox.LayerProcessorTime}}, s.Layers())
+	require.Equal(t, []sandbox.Layer{{Name: "landlock", Missing: "it is.[2J a fake"}, {Name: sandbox.LayerProcessorTime}}, s.Layers()[:2])
 	m := load(t, s, wasmtest.Echo(), sandbox.Limits{})
 	_, _, err := provision(t, m, nil)
 	require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestLayersOfTheWorker(t *testing.T) {
 		switch layer.Name {
 		case sandbox.LayerFiles:
 			require.Equal(t, sandbox.KernelRestrictsFiles(), layer.Missing == "", layer.Missing)
-		case sandbox.LayerNamespaces, sandbox.LayerUser, sandbox.LayerCalls:
+		case sandbox.LayerNamespaces, sandbox.LayerUser, sandbox.LayerCalls, sandbox.LayerProcessorPriority:
 			// A container may forbid them.
 		default:
 			require.Empty(t, layer.Missing, layer.Name)
@@ -215,7 +215,7 @@ func TestLayersOfTheWorker(t *testing.T) {
 	}
 	want := []string{
 		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPrivileges,
-		sandbox.LayerDump, sandbox.LayerUser, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime,
+		sandbox.LayerDump, sandbox.LayerUser, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime, sandbox.LayerProcessorPriority,
 	}
 	if os.Geteuid() != 0 {
 		want = slices.DeleteFunc(want, func(name string) bool { return name == sandbox.LayerUser })

@@ -128,6 +128,12 @@ func (c *conversation) run(ctx context.Context, input []byte) (int32, []byte, er
 	defer cancel()
 	callCtx, stop := watchCPU(timed, p.cpuTime, m.limits.CPU)
 	defer stop()
+	if m.sandbox.yields {
+		// It has to be as it was before somebody else can have the worker, or bury it.
+		resume := yieldWhile(p.cpuTime, p.setImportance)
+		defer resume()
+		defer context.AfterFunc(callCtx, resume)()
+	}
 	began := time.Now()
 	err = p.under(callCtx, func() error { return c.hold(callCtx, p, input) })
 	var (

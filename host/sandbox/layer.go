@@ -38,6 +38,9 @@ const (
 	// LayerProcessorTime is the parent's: it reads for how long a worker has computed, and
 	// ends a call whose processor time is over before its deadline.
 	LayerProcessorTime = "processor-time"
+	// LayerProcessorPriority is the parent's as well: a worker that computes for long gives way
+	// to everything else that it runs, and is as important again when its call is over.
+	LayerProcessorPriority = "processor-priority"
 )
 
 // maxLayers and maxLayersBytes bound what is believed of a worker's report.

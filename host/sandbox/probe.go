@@ -39,7 +39,7 @@ func (s *Sandbox) probe() error {
 		})
 		return err
 	})
-	layers = append(layers, processorTime(p))
+	layers = append(layers, processorTime(p), processorPriority(p))
 	if err != nil {
 		exit := p.bury(deathGrace)
 		words := firstLine(p.stderr.String())
@@ -47,6 +47,7 @@ func (s *Sandbox) probe() error {
 	}
 	p.bury(0)
 	s.layers = layers
+	s.yields = layers[len(layers)-1].Missing == ""
 	for _, layer := range layers {
 		if layer.Missing != "" {
 			s.logger.LogAttrs(ctx, slog.LevelWarn, "workers lack a layer of their confinement; the others hold",
@@ -60,6 +61,15 @@ func (s *Sandbox) probe() error {
 func processorTime(p *process) Layer {
 	layer := Layer{Name: LayerProcessorTime}
 	if _, err := p.cpuTime(); err != nil {
+		layer.Missing = clean(err.Error(), maxDetailBytes)
+	}
+	return layer
+}
+
+// processorPriority tries what a call that computes for long needs: there and back.
+func processorPriority(p *process) Layer {
+	layer := Layer{Name: LayerProcessorPriority}
+	if err := errors.Join(p.setImportance(givesWay), p.setImportance(asImportant)); err != nil {
 		layer.Missing = clean(err.Error(), maxDetailBytes)
 	}
 	return layer

@@ -195,6 +195,17 @@ func (p *process) cpuTime() (time.Duration, error) {
 	return used, err
 }
 
+// setImportance sets how urgent the scheduler takes the worker to be.
+func (p *process) setImportance(i importance) error {
+	switch {
+	case p.child == nil:
+		return errors.ErrUnsupported
+	case p.dead():
+		return os.ErrProcessDone // its number may be another's
+	}
+	return setImportance(p.child.pid(), i)
+}
+
 // residentBytes is how much memory the worker holds, as far as that can be known.
 func (p *process) residentBytes() int64 {
 	if p.child == nil {

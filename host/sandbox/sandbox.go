@@ -91,6 +91,8 @@ type Sandbox struct {
 	// layers are how workers are confined, noNamespaces why one of them is missing.
 	layers       []Layer
 	noNamespaces string
+	// yields says that a worker that computes for long can be made to give way.
+	yields bool
 
 	// end is called by Close, and onEnd schedules what that is to cancel: every worker
 	// that is at work dies with the sandbox.

@@ -29,7 +29,7 @@ func TestSandbox(t *testing.T) {
 
 	every := []string{
 		sandbox.LayerNamespaces, sandbox.LayerDescriptors, sandbox.LayerLimits, sandbox.LayerMemoryPriority, sandbox.LayerPrivileges,
-		sandbox.LayerDump, sandbox.LayerUser, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime, "of-tomorrow",
+		sandbox.LayerDump, sandbox.LayerUser, sandbox.LayerCapabilities, sandbox.LayerFiles, sandbox.LayerCalls, sandbox.LayerProcessorTime, sandbox.LayerProcessorPriority, "of-tomorrow",
 	}
 	var whole, lacking []sandbox.Layer
 	for _, name := range every {

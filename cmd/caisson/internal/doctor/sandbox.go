@@ -54,6 +54,8 @@ func holds(layer string) string {
 		return "it can make only the system calls that a Go program needs"
 	case sandbox.LayerProcessorTime:
 		return "a call that computes for too long is ended before its deadline"
+	case sandbox.LayerProcessorPriority:
+		return "a call that computes for long gives way to the operator and to other modules"
 	default:
 		return ""
 	}
@@ -72,6 +74,8 @@ func remedyOf(layer string) string {
 		return "run a kernel with seccomp filters (CONFIG_SECCOMP_FILTER), and a worker that was built with CGO_ENABLED=0"
 	case sandbox.LayerProcessorTime:
 		return "run the operator on Linux; without it spec.limits.cpu of a Module does not hold, and its timeout does"
+	case sandbox.LayerProcessorPriority:
+		return "run the operator on Linux with CAP_SYS_NICE, or with cores to spare: without it a module that computes slows others down where there are few"
 	case sandbox.LayerLimits:
 		return "raise the hard limits of the operator to what its workers are given (ulimit -H)"
 	default:
