@@ -22,19 +22,20 @@ import (
 // codePages finds the compiler's copy, and replaces it.
 type codePages struct {
 	// maps is /proc/self/maps, which cannot be opened any more when it is needed.
-	maps *os.File
+	maps   *os.File
+	around *faultAround
 	// mapped is the code, once it is mapped.
 	mapped []byte
 }
 
 // newCodePages returns nil where there is no /proc. It must be called before the process
 // gives up its files.
-func newCodePages() *codePages {
+func newCodePages(around *faultAround) *codePages {
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return nil
 	}
-	return &codePages{maps: maps}
+	return &codePages{maps: maps, around: around}
 }
 
 // files are the descriptors that must stay open.
@@ -92,6 +93,7 @@ func (c *codePages) share(cacheDir string) error {
 				return fmt.Errorf("map the code: %w", err)
 			}
 			c.mapped = memory[at : at+size]
+			_ = c.around.off(c.mapped) // it is only smaller
 			return nil
 		}
 	}

@@ -29,7 +29,7 @@ func TestCodeIsMapped(t *testing.T) {
 	skeleton := compileTo(t, wasmtest.Echo(), &s)
 	g, err := loadGuest(t.Context(), skeleton, s, nil, nil)
 	require.NoError(t, err)
-	code := newCodePages()
+	code := newCodePages(newFaultAround())
 	require.NotNil(t, code)
 	require.NoError(t, code.share(s.CacheDir))
 	name := filepath.Join(s.CacheDir, codeFile)
@@ -70,11 +70,11 @@ func TestCodeIsNotMapped(t *testing.T) {
 			g, err := loadGuest(t.Context(), skeleton, s, nil, nil)
 			require.NoError(t, err)
 			defer g.close(t.Context())
-			require.ErrorIs(t, newCodePages().share(s.CacheDir), errNoCopy, c.reason)
+			require.ErrorIs(t, newCodePages(newFaultAround()).share(s.CacheDir), errNoCopy, c.reason)
 			require.Zero(t, mapsOf(t, file))
 			r := g.serve(t.Context(), 1, abi.ExportProvision, []byte("hello"), newLogSink(io.Discard, 1, 1, kib))
 			require.Nil(t, r.fault, "the copy serves")
 		})
 	}
-	require.ErrorIs(t, newCodePages().share(t.TempDir()), os.ErrNotExist)
+	require.ErrorIs(t, newCodePages(newFaultAround()).share(t.TempDir()), os.ErrNotExist)
 }

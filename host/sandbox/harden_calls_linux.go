@@ -64,8 +64,10 @@ func loadingCalls() callSet {
 		"mkdirat", "unlinkat", "renameat", "renameat2", "fsync", "fdatasync", "pwrite64", "getuid", "geteuid", "getgid", "getegid",
 		"mkdir", "unlink", "rmdir", "rename", "readlink", "getcwd",
 		"landlock_create_ruleset", "landlock_restrict_self", "seccomp")
-	// To become the user of workers, and nobody else.
 	c.bound = append(c.bound,
+		// To have single pages of native code mapped.
+		when("ioctl", 1, seccomp.Equal, uint64(uffdRegister)),
+		// To become the user of workers, and nobody else.
 		when("setgroups", 0, seccomp.Equal, 0),
 		when("setresgid", 0, seccomp.Equal, workerUser),
 		when("setresuid", 0, seccomp.Equal, workerUser),

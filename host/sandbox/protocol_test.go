@@ -138,3 +138,19 @@ func TestProtocolTrace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(golden), strings.Join(tr.lines, "\n")+"\n")
 }
+
+// TestServed: a worker rests after its first call, and in pauses where that gives much back.
+func TestServed(t *testing.T) {
+	rests := make(chan struct{}, 10)
+	w := newWorker(nil, nil, func() { rests <- struct{}{} })
+	w.served(1)
+	require.Len(t, rests, 1)
+	w.served(2)
+	require.Len(t, rests, 1)
+	require.False(t, w.pause.Stop(), "there is no pause to wait for")
+	w.restsInPauses = true
+	w.served(3)
+	require.Len(t, rests, 1, "it may be called again at once")
+	<-rests
+	<-rests
+}

@@ -21,7 +21,7 @@ import (
 const workerThreads = 2
 
 // restAfter is how long a worker has nothing to do before it lets go of its native code
-// until it is used again.
+// until it is used again, where the kernel maps more of that than is used.
 const restAfter = time.Second
 
 // RunWorkerIfRequested turns the current process into a worker if its first argument
@@ -56,9 +56,14 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 	}
 	runtime.GOMAXPROCS(workerThreads)
 	// These keep files open that cannot be opened any more later.
-	tracker, code := newPageTracker(), newCodePages()
-	w := newWorker(in, out, code.drop)
+	tracker, around := newPageTracker(), newFaultAround()
+	code, program := newCodePages(around), newProgramPages(around)
+	w := newWorker(in, out, func() {
+		code.drop()
+		program.drop()
+	})
 	w.tracker, w.code, w.free = tracker, code, debug.FreeOSMemory
+	w.restsInPauses = around == nil
 	if file, ok := in.(*os.File); ok {
 		fd := file.Fd()
 		w.watch = func() { watchFor(fd) }
@@ -69,7 +74,7 @@ func WorkerMain(args []string, in io.Reader, out, errOut io.Writer) int {
 		if s.compiles() {
 			beNice()
 		}
-		return harden(s, slices.Concat(tracker.files(), code.files())...)
+		return harden(s, slices.Concat(tracker.files(), around.files(), code.files())...)
 	}
 	if err := w.serve(context.Background()); err != nil {
 		_, _ = fmt.Fprintf(errOut, "worker: %v\n", err)
@@ -89,14 +94,18 @@ type worker struct {
 	guest   *guest
 	// watch waits a moment for something to read, free gives back what loading needed.
 	watch, free func()
-	// pause fires when there was no call for some time.
-	pause *time.Timer
-	err   error // the pipe's, found inside a host function
+	// rest lets go of code that is not used just now.
+	rest func()
+	// pause fires when there was no call for some time. Where more is mapped than calls use,
+	// that is given back in each pause.
+	pause         *time.Timer
+	restsInPauses bool
+	err           error // the pipe's, found inside a host function
 }
 
-// newWorker makes a worker that calls rest in every pause.
+// newWorker makes a worker that calls rest after its first call.
 func newWorker(in io.Reader, out io.Writer, rest func()) *worker {
-	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(restAfter, rest), watch: func() {}, free: func() {}}
+	w := &worker{in: bufio.NewReaderSize(in, 32*kib), out: out, pause: time.AfterFunc(restAfter, rest), rest: rest, watch: func() {}, free: func() {}}
 	w.pause.Stop() // there is nothing to give back yet
 	return w
 }
@@ -139,7 +148,7 @@ func (w *worker) serve(ctx context.Context) error {
 			w.pause.Stop()
 			if err = w.call(ctx, f, s); err == nil {
 				w.guest.settle(ctx)
-				w.pause.Reset(restAfter)
+				w.served(f.call)
 			}
 		default:
 			err = fmt.Errorf("%w: frame %d is out of place", errProtocol, f.typ)
@@ -147,6 +156,16 @@ func (w *worker) serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// served lets go of code after a call, as often as that pays.
+func (w *worker) served(call uint32) {
+	if call == 1 {
+		w.rest() // from what only loading and the initialiser used
+	}
+	if w.restsInPauses {
+		w.pause.Reset(restAfter)
 	}
 }
 

@@ -90,7 +90,7 @@ func memoryOf(ctx context.Context, a *artefacts, how, name string) (_ figures, e
 	var s *sandbox.Sandbox
 	const (
 		idleAfter = 5 * time.Second
-		// rested is when a worker that waits has let go of its code.
+		// rested is when a worker that waits has let go of its code, where it does that.
 		rested = 2 * time.Second
 	)
 	if how == "worker" {
