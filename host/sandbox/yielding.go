@@ -75,10 +75,10 @@ func (y *yielding) look() {
 		next = asImportant
 	}
 	if next != y.is {
-		if y.set(next) != nil { // it may not be, or is gone; that it may was tried before
-			return
-		}
 		y.is = next
+		if y.set(next) != nil {
+			return // it is gone, or half of it has changed, which stop puts right
+		}
 	}
 	y.timer.Reset(yieldEvery)
 }

@@ -26,9 +26,18 @@ func setImportance(pid int, i importance) error {
 		if err != nil {
 			return fmt.Errorf("list the threads of a worker: %w", err)
 		}
-		if err := unix.SchedSetAttr(thread, &unix.SchedAttr{Policy: policy}, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := setPolicy(thread, policy); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("change the scheduling of a worker: %w", err)
 		}
 	}
 	return nil
+}
+
+// setPolicy changes the policy of a thread, and leaves it as nice as it is.
+func setPolicy(thread int, policy uint32) error {
+	is, err := unix.SchedGetAttr(thread, 0)
+	if err != nil {
+		return err
+	}
+	return unix.SchedSetAttr(thread, &unix.SchedAttr{Policy: policy, Nice: is.Nice}, 0)
 }

@@ -17,9 +17,12 @@ import (
 	"github.com/caisson-dev/caisson/host/sandbox/internal/wasmtest"
 )
 
-// policies are the scheduling policies of a process's threads.
+// policies are the scheduling policies of a process's threads, which are as nice as this
+// process.
 func policies(t *testing.T, pid int) []uint32 {
 	t.Helper()
+	own, err := unix.SchedGetAttr(os.Getpid(), 0)
+	assert.NoError(t, err)
 	var all []uint32
 	threads, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
 	assert.NoError(t, err)
@@ -28,6 +31,7 @@ func policies(t *testing.T, pid int) []uint32 {
 		assert.NoError(t, err)
 		attributes, err := unix.SchedGetAttr(id, 0)
 		assert.NoError(t, err)
+		assert.Equal(t, own.Nice, attributes.Nice)
 		all = append(all, attributes.Policy)
 	}
 	return all

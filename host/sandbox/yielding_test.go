@@ -54,12 +54,11 @@ func TestYieldingFails(t *testing.T) {
 	used = time.Second
 	y.look()
 	require.Equal(t, 1, sets)
-	require.Equal(t, asImportant, y.is)
 	used, err = 2*time.Second, os.ErrProcessDone
 	y.look()
 	require.Equal(t, 1, sets)
 	y.stop()
-	require.Equal(t, 1, sets, "it was never changed")
+	require.Equal(t, 2, sets, "some threads may have changed")
 	yieldWhile(func() (time.Duration, error) { return 0, errors.ErrUnsupported }, nil)()
 }
 
