@@ -54,6 +54,7 @@ func requireContainedBy(t *testing.T, load loading, a wasmtest.Attack) {
 		limits.CompileTimeout = time.Second
 	case wasmtest.ByMemory:
 		limits.MemoryBytes = 16 << 20
+	default:
 	}
 	m, err := load(t.Context(), a.Wasm, limits)
 	var refused *sandbox.LoadError
@@ -76,6 +77,7 @@ func requireContainedBy(t *testing.T, load loading, a wasmtest.Attack) {
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, sandbox.DescribeFailed, refused.Kind, "%v", err)
 		return
+	default:
 	}
 	require.NoError(t, err)
 	defer m.Close()

@@ -11,8 +11,8 @@ import (
 // does not have.
 const (
 	uffdAPIVersion   = 0xaa
-	uffdAPI          = 3<<30 | uintptr(unsafe.Sizeof(uffdAPIArgument{}))<<16 | uffdAPIVersion<<8 | 0x3f
-	uffdRegister     = 3<<30 | uintptr(unsafe.Sizeof(uffdRegisterArgument{}))<<16 | uffdAPIVersion<<8
+	uffdAPI          = 3<<30 | unsafe.Sizeof(uffdAPIArgument{})<<16 | uffdAPIVersion<<8 | 0x3f
+	uffdRegister     = 3<<30 | unsafe.Sizeof(uffdRegisterArgument{})<<16 | uffdAPIVersion<<8
 	uffdUserModeOnly = 1
 	// uffdWriteProtect is the mode that is registered. uffdAsync, of Linux 6.7, has the
 	// kernel resolve what would otherwise be waited for, and takes memory of any kind.

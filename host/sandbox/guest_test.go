@@ -42,9 +42,9 @@ func compileTo(tb testing.TB, wasm []byte, s *setup) []byte {
 	if s.Interruptible {
 		where = inProcess
 	}
-	r, err := rewrite(wasm, s.GrowsTables)
+	r, err := source{wasm, s.GrowsTables}.rewrite()
 	require.NoError(tb, err)
-	whole, err := rewriteWhole(wasm, s.GrowsTables, where)
+	whole, err := source{wasm, s.GrowsTables}.rewriteWhole(where)
 	require.NoError(tb, err)
 	bare, err := skeletonOf(whole)
 	require.NoError(tb, err)

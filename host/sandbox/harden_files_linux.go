@@ -64,7 +64,7 @@ func restrictFiles(rules []fileRule) error {
 		}
 		return nil
 	}
-	err := everyThread(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0)
+	err := everyThread(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("put the ruleset in force: %w", err)
 	}

@@ -167,7 +167,7 @@ func dieFirst(setup) error {
 
 // noNewPrivileges makes set-user-ID programs useless to this process.
 func noNewPrivileges(setup) error {
-	err := everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
+	err := everyThread(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	// A program that links C cannot reach its other threads; this one and those that it
 	// starts from now on are covered.
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -183,14 +183,14 @@ func notDumpable(setup) error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0,
 func dropCapabilities(kept unix.CapUserData) error {
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := [2]unix.CapUserData{kept}
-	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(&data[0])), 0)
+	return everyThread(unix.SYS_CAPSET, uintptr(unsafe.Pointer(header)), uintptr(unsafe.Pointer(&data[0])))
 }
 
-// everyThread makes a system call on every thread. A program that links C cannot.
+// everyThread makes a system call of two arguments on every thread. A program that links C cannot.
 //
 //go:uintptrescapes
-func everyThread(trap, a, b, c uintptr) error {
-	_, _, errno := syscall.AllThreadsSyscall(trap, a, b, c)
+func everyThread(trap, a, b uintptr) error {
+	_, _, errno := syscall.AllThreadsSyscall(trap, a, b, 0)
 	switch {
 	case errno == 0:
 		return nil

@@ -80,7 +80,7 @@ func changeUser() error {
 		return fmt.Errorf("change the user: %w", err)
 	}
 	// The kernel forgets it when the user changes.
-	err := everyThread(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
+	err := everyThread(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL))
 	if errors.Is(err, errors.ErrUnsupported) {
 		return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0)
 	}

@@ -149,7 +149,7 @@ func (m *Module) suffix() string {
 // prepare rewrites the module, compiles it unless that has been done, and keeps what
 // workers will need of it.
 func (m *Module) prepare(ctx context.Context, wasm []byte) error {
-	r, err := rewrite(wasm, m.inspected.GrowsTables)
+	r, err := source{wasm, m.inspected.GrowsTables}.rewrite()
 	if err != nil {
 		return rewriteError(err)
 	}
@@ -250,7 +250,7 @@ func (s *Sandbox) compileOnce(ctx context.Context, m *Module) error {
 	if err != nil {
 		return err
 	}
-	if wasm, err = rewriteWhole(wasm, m.inspected.GrowsTables, m.runs); err != nil {
+	if wasm, err = (source{wasm, m.inspected.GrowsTables}).rewriteWhole(m.runs); err != nil {
 		return rewriteError(err)
 	}
 	if _, err := s.pool.acquire(ctx, lane{}); err != nil {

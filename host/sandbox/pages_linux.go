@@ -14,7 +14,7 @@ import (
 // The interface of PAGEMAP_SCAN, of Linux 6.7 and later (include/uapi/linux/fs.h), which
 // golang.org/x/sys does not have.
 const (
-	pagemapScan = 3<<30 | uintptr(unsafe.Sizeof(scanArgument{}))<<16 | 'f'<<8 | 16
+	pagemapScan = 3<<30 | unsafe.Sizeof(scanArgument{})<<16 | 'f'<<8 | 16
 
 	pageIsFile    = 1 << 2
 	pageIsPresent = 1 << 3

@@ -210,16 +210,7 @@ func (p *parser) sections() {
 			return
 		}
 		if id != sectionCustom {
-			if id == sectionTag {
-				p.failf(Unsupported, "the section of tags belongs to exception handling, which this host does not run")
-				return
-			}
-			if order(id) == 0 {
-				p.failf(Malformed, "section %d is unknown", id)
-				return
-			}
-			if order(id) <= last {
-				p.failf(Malformed, "section %d is repeated or out of order", id)
+			if !p.follows(id, last) {
 				return
 			}
 			last = order(id)
@@ -236,6 +227,21 @@ func (p *parser) sections() {
 	if p.ok() && p.counts >= 0 && p.counts != p.segments {
 		p.failf(Malformed, "%d data segments are announced and %d are there", p.counts, p.segments)
 	}
+}
+
+// follows reports whether a section may come after those up to last in the order.
+func (p *parser) follows(id byte, last int) bool {
+	switch {
+	case id == sectionTag:
+		p.failf(Unsupported, "the section of tags belongs to exception handling, which this host does not run")
+	case order(id) == 0:
+		p.failf(Malformed, "section %d is unknown", id)
+	case order(id) <= last:
+		p.failf(Malformed, "section %d is repeated or out of order", id)
+	default:
+		return true
+	}
+	return false
 }
 
 // read reads the content of one section.

@@ -353,49 +353,53 @@ func (p *parser) readStart() {
 
 func (p *parser) readElements() {
 	for n := p.count("element segments", maxSegments); n > 0 && p.ok(); n-- {
-		flags := p.u32()
-		if flags > 7 {
-			p.failf(Malformed, "element segment kind %d is unknown", flags)
-			return
-		}
-		passive, explicit, expressions := flags&1 != 0, flags&2 != 0, flags&4 != 0
-		table := int64(0)
-		if !passive && explicit {
-			table = int64(p.u32())
-		}
-		if !passive {
-			p.constant(typeI32)
-		}
-		typ := byte(typeFuncRef)
-		switch {
-		case !passive && !explicit:
-		case expressions:
-			typ = p.refType()
-		default:
-			if kind := p.byte(); kind != 0 {
-				p.failf(Malformed, "element kind 0x%x is unknown", kind)
-			}
-		}
-		if !passive && p.ok() && (table >= int64(len(p.tables)) || p.tables[table] != typ) {
-			p.failf(Malformed, "elements are meant for table %d, which does not exist or has another type", table)
-		}
-		p.readInit(typ, expressions)
+		p.readElementSegment()
 	}
 }
 
-// readInit reads the elements of a segment.
-func (p *parser) readInit(typ byte, expressions bool) {
+func (p *parser) readElementSegment() {
+	flags := p.u32()
+	if flags > 7 {
+		p.failf(Malformed, "element segment kind %d is unknown", flags)
+		return
+	}
+	passive, explicit, expressions := flags&1 != 0, flags&2 != 0, flags&4 != 0
+	table := int64(0)
+	if !passive && explicit {
+		table = int64(p.u32())
+	}
+	if !passive {
+		p.constant(typeI32)
+	}
+	typ := byte(typeFuncRef)
+	switch {
+	case !passive && !explicit:
+	case expressions:
+		typ = p.refType()
+	default:
+		if kind := p.byte(); kind != 0 {
+			p.failf(Malformed, "element kind 0x%x is unknown", kind)
+		}
+	}
+	if !passive && p.ok() && (table >= int64(len(p.tables)) || p.tables[table] != typ) {
+		p.failf(Malformed, "elements are meant for table %d, which does not exist or has another type", table)
+	}
+	if expressions {
+		p.readInit(func() { p.constant(typ) })
+	} else {
+		p.readInit(p.functionIndex)
+	}
+}
+
+// readInit reads the elements of a segment, each by element.
+func (p *parser) readInit(element func()) {
 	n := p.count("elements", maxElements)
 	p.elements += n
 	if p.elements > maxElements {
 		p.exceed("too many elements", int64(p.elements), maxElements)
 	}
 	for ; n > 0 && p.ok(); n-- {
-		if expressions {
-			p.constant(typ)
-			continue
-		}
-		p.functionIndex()
+		element()
 	}
 }
 

@@ -90,9 +90,9 @@ func TestProtocolTrace(t *testing.T) {
 	require.NoError(t, err, string(text))
 	spawner := newSpawner([]string{worker}, time.Minute)
 	defer spawner.close()
-	r, err := rewrite(traceModule(), false)
+	r, err := source{traceModule(), false}.rewrite()
 	require.NoError(t, err)
-	whole, err := rewriteWhole(traceModule(), false, inWorker)
+	whole, err := source{traceModule(), false}.rewriteWhole(inWorker)
 	require.NoError(t, err)
 	s := setup{
 		CacheDir: t.TempDir(), MemoryBytes: mib, NativeBytes: 256 * mib, ArenaBytes: mib, OutputBytes: kib, HostCallBytes: kib, LogLines: 2, LogBytes: kib, LogLevel: levelDebug,

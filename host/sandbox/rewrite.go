@@ -18,11 +18,19 @@ type rewriting struct {
 	start string
 }
 
+// source is a module that has passed preflight.
+type source struct {
+	wasm []byte
+	// growsTables says that it has instructions that do.
+	growsTables bool
+}
+
 // rewrite rewrites a module for workers that serve. What it does is the same whether or
 // not the state of the module can be put back, so that its native code is the same in
 // both cases.
-func rewrite(wasm []byte, growsTables bool) (r rewriting, err error) {
-	if growsTables {
+func (s source) rewrite() (r rewriting, err error) {
+	wasm := s.wasm
+	if s.growsTables {
 		var bounds *tableBounds
 		if wasm, bounds, err = boundTables(wasm); err != nil {
 			return r, err
@@ -43,9 +51,9 @@ func rewrite(wasm []byte, growsTables bool) (r rewriting, err error) {
 
 // rewriteWhole rewrites a module for the worker that compiles it. The skeleton of what it
 // returns is that of rewrite.
-func rewriteWhole(wasm []byte, growsTables bool, where placement) ([]byte, error) {
-	var err error
-	if growsTables {
+func (s source) rewriteWhole(where placement) ([]byte, error) {
+	wasm, err := s.wasm, error(nil)
+	if s.growsTables {
 		if wasm, _, err = boundTables(wasm); err != nil {
 			return nil, err
 		}

@@ -18,8 +18,8 @@ import (
 // Once a module has been compiled nobody needs its code any more, and still a worker
 // would read it, check it and keep it, as long as the compiler's cache wants to see it:
 // for a module in Go that is half of the time of loading, and 2 MiB. So workers that serve
-// load the module's skeleton, which has everything but the code. The worker that compiles
-// compiles both, and leaves the native code of the module in the cache as that of the
+// load the module's skeleton, which has everything but the code. The worker that
+// compiles does so with both, and leaves the native code of the module in the cache as that of the
 // skeleton. The two belong to each other: all that native code knows of its module is in
 // the skeleton as well.
 
@@ -27,7 +27,7 @@ import (
 var errNoNativeCode = errors.New("there is no native code for it in the cache")
 
 // emptyBody is the code of a function that does nothing but trap: no locals, unreachable.
-var emptyBody = [...]byte{3, 0, 0x00, opEnd}
+const emptyBody = "\x03\x00\x00\x0b"
 
 // skeletonOf returns a module that has passed preflight without its code.
 func skeletonOf(wasm []byte) ([]byte, error) {
@@ -42,7 +42,7 @@ func skeletonOf(wasm []byte) ([]byte, error) {
 		n := (&cursor{data: content, end: len(content)}).count("function bodies", maxFunctions)
 		bodies := binary.AppendUvarint(nil, uint64(n))
 		for range n {
-			bodies = append(bodies, emptyBody[:]...)
+			bodies = append(bodies, emptyBody...)
 		}
 		out := append(make([]byte, 0, len(wasm)-len(content)+len(bodies)), wasm[:start]...)
 		out = append(append(out, id), vectorOf(bodies)...)

@@ -204,10 +204,10 @@ func FuzzSkeleton(f *testing.F) {
 		require.NoError(t, err)
 		_, err = r.CompileModule(ctx, skeleton)
 		require.NoError(t, err)
-		served, err := rewrite(wasm, inspected.GrowsTables)
+		served, err := source{wasm, inspected.GrowsTables}.rewrite()
 		require.NoError(t, err)
 		for _, where := range []placement{inWorker, inProcess} {
-			whole, err := rewriteWhole(wasm, inspected.GrowsTables, where)
+			whole, err := source{wasm, inspected.GrowsTables}.rewriteWhole(where)
 			require.NoError(t, err)
 			bare, err := skeletonOf(whole)
 			require.NoError(t, err)
