@@ -81,12 +81,12 @@ func TestStackExplainErrors(t *testing.T) {
 		manners interceptor.Funcs
 		want    string
 	}{
-		"Typo":      {reason: "a similar name is offered", name: "platfrom", objects: []client.Object{named("platform", "platform")}, want: "there is no stack platform/platfrom; did you mean platform/platform?"},
+		"Typo":      {reason: "a similar name is offered", name: "platfomr", objects: []client.Object{named("platform", "platform")}, want: "there is no stack platform/platfomr; did you mean platform/platform?"},
 		"Elsewhere": {reason: "the same name elsewhere is too", name: "web", objects: []client.Object{named("a", "web"), named("b", "web")}, want: "did you mean a/web, or b/web?"},
 		"Nothing":   {reason: "nothing is alike", name: "x", want: "there is no stack platform/x; list them with: kubectl get stacks -A"},
 		"OneNamespace": {
-			reason: "who may list one namespace only is helped there", name: "platfrom", manners: interceptor.Funcs{List: forbidden},
-			objects: []client.Object{named("platform", "platform"), named("a", "platfrom")}, want: "did you mean platform/platform?",
+			reason: "who may list one namespace only is helped there", name: "platfomr", manners: interceptor.Funcs{List: forbidden},
+			objects: []client.Object{named("platform", "platform"), named("a", "platfomr")}, want: "did you mean platform/platform?",
 		},
 		"Forbidden": {
 			reason: "the right that is lacking is named", name: "x", want: "you may not read stack platform/x; ask for the right",

@@ -30,7 +30,7 @@ func TestNothingPrintsACredential(t *testing.T) {
 	}
 	inside := scope.NewHome(scope.Owner{}, connection.Config(), connection.Client()).Remote(remote)
 	secrets := []string{"s3cr3t", "PRIVATE KEY", strings.Split(string(keyPEM), "\n")[1]}
-	secrets = append(secrets, fmt.Sprint([]byte("s3cr3t")), fmt.Sprintf("%x", "s3cr3t"), fmt.Sprintf("%q", "s3cr3t"))
+	secrets = append(secrets, fmt.Sprintf("%v", []byte("s3cr3t")), fmt.Sprintf("%x", "s3cr3t"), fmt.Sprintf("%q", "s3cr3t"))
 
 	for name, value := range map[string]any{
 		"Connection": connection, "Scope": inside, "Home": inside.Home(), "RemoteCluster": remote, "RemoteClusterPointer": &remote,

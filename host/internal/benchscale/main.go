@@ -109,9 +109,10 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	var found report
 	for i, size := range o.sizes {
 		say("%d Stacks with %d applications each", size.stacks, size.applications)
-		if err := found.add(ctx, p, stock, size, o, o.fairness && i == 0, say); err != nil {
+		if err := found.add(ctx, p, stock, size, o, say); err != nil {
 			return fmt.Errorf("%d Stacks: %w", size.stacks, err)
 		}
+		o.fairness = false // once is enough
 		// Each size takes minutes: what is known is not lost with the next one.
 		if err := found.write(o, out, i == len(o.sizes)-1); err != nil {
 			return err
@@ -142,7 +143,7 @@ func (r *report) write(o options, out io.Writer, complete bool) error {
 }
 
 // add measures one size on a control plane of its own.
-func (r *report) add(ctx context.Context, p programs, stock *shelf, l load, o options, fair bool, say func(string, ...any)) error {
+func (r *report) add(ctx context.Context, p programs, stock *shelf, l load, o options, say func(string, ...any)) error {
 	ctx, cancel := context.WithTimeout(ctx, o.deadline)
 	defer cancel()
 	s, err := open(ctx, p, stock, o)
@@ -155,7 +156,7 @@ func (r *report) add(ctx context.Context, p programs, stock *shelf, l load, o op
 		return err
 	}
 	r.Rows = append(r.Rows, measured)
-	if !fair {
+	if !o.fairness {
 		return nil
 	}
 	r.Fairness, err = s.fairness(ctx, l, say)

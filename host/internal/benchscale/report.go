@@ -169,8 +169,8 @@ func (r row) minute(count float64) string {
 
 func mebibytes(b float64) string { return fmt.Sprintf("%.0f MiB", b/(1<<20)) }
 
-func yes(b bool) string {
-	if b {
+func yes(holds bool) string { //nolint:revive // It is what is printed.
+	if holds {
 		return "yes"
 	}
 	return "**no**"

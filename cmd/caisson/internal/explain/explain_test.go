@@ -168,7 +168,7 @@ func TestSimilar(t *testing.T) {
 		want   []types.NamespacedName
 	}{
 		"Namespace": {reason: "the name is right and the namespace is not", wanted: n("c", "platform"), want: []types.NamespacedName{n("a", "platform"), n("b", "platform"), n("c", "plattform")}},
-		"Typo":      {reason: "the closest first", wanted: n("a", "platfrom"), want: []types.NamespacedName{n("a", "platform")}},
+		"Typo":      {reason: "the closest first", wanted: n("a", "platfomr"), want: []types.NamespacedName{n("a", "platform")}},
 		"Part":      {reason: "a part of the name", wanted: n("a", "plat"), want: []types.NamespacedName{n("a", "platform"), n("a", "platform-2"), n("a", "plattform")}},
 		"Nothing":   {reason: "what is not alike is not offered", wanted: n("a", "ingress")},
 		"Elsewhere": {reason: "a similar name in another namespace is a guess too many", wanted: n("d", "web2")},
