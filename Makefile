@@ -95,6 +95,7 @@ fmt: ## Format the code
 
 lint: ## Run the linters
 	$(GO) run $(GOLANGCI_LINT) run ./...
+	for module in abi guest-sdk cmd/devcluster; do (cd $$module && $(GO) run $(GOLANGCI_LINT) run ./...) || exit 1; done
 
 verify: generate fmt ## Fail if generated files or formatting are not committed
 	git diff --exit-code

@@ -188,7 +188,7 @@ func TestSpecNamesTheConstants(t *testing.T) {
 		string(abi.ScopeCurrent), string(abi.ScopeHome), string(abi.EncodingBase64), abi.ReasonPattern,
 		string(abi.AppReady), string(abi.AppProgressing), string(abi.AppBlocked), string(abi.AppFailed), string(abi.AppDeleting), string(abi.AppGone),
 	} {
-		require.True(t, strings.Contains(text, "`"+name+"`"), "SPEC.md does not mention %s", name)
+		require.Contains(t, text, "`"+name+"`", "SPEC.md does not mention %s", name)
 	}
 }
 

@@ -13,10 +13,12 @@ const (
 	// MaxSentenceBytes bounds a reason's sentence, so that a condition message with
 	// its node path stays readable in a terminal.
 	MaxSentenceBytes = 256
-	// MaxReasons, MaxKubeRules and MaxRuleEntries bound the lists of a manifest. They
-	// are far above what a person would read before granting.
-	MaxReasons     = 256
-	MaxKubeRules   = 64
+	// MaxReasons bounds the reasons of a manifest. Like the next two it is far above what a
+	// person would read before granting.
+	MaxReasons = 256
+	// MaxKubeRules bounds the rules of a manifest.
+	MaxKubeRules = 64
+	// MaxRuleEntries bounds each list of a rule.
 	MaxRuleEntries = 64
 )
 

@@ -98,6 +98,6 @@ func describe(p Program) ([]byte, error) {
 func (m Module[C]) warm() {
 	defer func() { _ = recover() }() // methods of the author's may not expect a zero value
 	var config C
-	_, _ = json.Marshal(config)
+	_, _ = json.Marshal(config) //nolint:errchkjson // It is for what encoding/json keeps.
 	_ = decodeConfig([]byte("{}"), &config)
 }

@@ -179,7 +179,7 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, abi.Version, Describe(p).ABI, "the SDK knows what it speaks")
 	raw, err := describe(p)
 	require.NoError(t, err)
-	require.Equal(t, `{"abi":1,"name":"m","version":"1.0.0","configSchema":{"type":"object"}}`, string(raw), "compact, so that it equals the section")
+	require.Equal(t, `{"abi":1,"name":"m","version":"1.0.0","configSchema":{"type":"object"}}`, string(raw), "compact, so that it equals the section") //nolint:testifylint // It is about the bytes.
 
 	p.Manifest.ABI = 9
 	require.Equal(t, 9, Describe(p).ABI, "an author who names a version is taken at their word")

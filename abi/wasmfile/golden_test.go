@@ -118,7 +118,7 @@ func TestEveryCut(t *testing.T) {
 	whole, err := wasmfile.Embed(module(), []byte(`{"a":1}`))
 	require.NoError(t, err)
 	borders := map[int]bool{}
-	for cut := range len(whole) {
+	for cut := range whole {
 		part := whole[:cut]
 		_, found, manifestErr := wasmfile.Manifest(part)
 		_, importErr := wasmfile.Imports(part)

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 // beParent starts devcluster with this program's own arguments, and hangs until it is killed.
 func beParent() {
-	command := exec.Command(os.Args[0], append(os.Args[1:], "--parent-pid", strconv.Itoa(os.Getpid()))...) //nolint:noctx // ends by a kill
+	command := exec.Command(os.Args[0], append(os.Args[1:], "--parent-pid", strconv.Itoa(os.Getpid()))...) // it ends by a kill
 	command.Env = append(os.Environ(), roleVariable+"="+roleDevcluster)
 	if err := command.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

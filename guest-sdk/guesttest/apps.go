@@ -33,13 +33,13 @@ func (h *Harness) SetApp(name string, status abi.AppStatus) {
 		h.t.Fatalf("guesttest: the module has not ensured an application %q", name)
 	}
 	app.status = status
-	h.trace.note("application %q is %s", name, status.Phase)
+	h.trace.notef("application %q is %s", name, status.Phase)
 }
 
 // AppGone ends the removal of an application.
 func (h *Harness) AppGone(name string) {
 	delete(h.apps, name)
-	h.trace.note("application %q is gone", name)
+	h.trace.notef("application %q is gone", name)
 }
 
 // App returns the specification that the module last ensured, and whether the

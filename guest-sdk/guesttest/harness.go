@@ -151,7 +151,7 @@ func (h *Harness) checkOutput(raw []byte) {
 
 // Fail makes a host function answer with an error code until code is "".
 func (h *Harness) Fail(f abi.Function, code abi.ErrorCode) {
-	h.trace.note("%s fails with %q", f, code)
+	h.trace.notef("%s fails with %q", f, code)
 	h.failures[f] = code
 }
 

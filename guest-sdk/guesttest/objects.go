@@ -31,14 +31,14 @@ func (h *Harness) PutObject(cluster string, object any) {
 	if err != nil {
 		h.t.Fatalf("guesttest: %v", err)
 	}
-	h.trace.note("%s %s is written", key.kind, key.path())
+	h.trace.notef("%s %s is written", key.kind, key.path())
 	h.objects[key] = content
 }
 
 // DeleteObject removes an object at once.
 func (h *Harness) DeleteObject(cluster string, ref abi.ObjectRef) {
 	key := keyOf(cluster, ref)
-	h.trace.note("%s %s is deleted", key.kind, key.path())
+	h.trace.notef("%s %s is deleted", key.kind, key.path())
 	delete(h.objects, key)
 }
 

@@ -35,14 +35,14 @@ func secretID(cluster, namespace, name string) string {
 // replacing the one that was there.
 func (h *Harness) PutSecret(cluster, namespace, name string, data map[string]string) {
 	id := secretID(cluster, namespace, name)
-	h.trace.note("Secret %s is written", id)
+	h.trace.notef("Secret %s is written", id)
 	h.secrets.values[id] = data
 }
 
 // DeleteSecret removes a Secret.
 func (h *Harness) DeleteSecret(cluster, namespace, name string) {
 	id := secretID(cluster, namespace, name)
-	h.trace.note("Secret %s is deleted", id)
+	h.trace.notef("Secret %s is deleted", id)
 	delete(h.secrets.values, id)
 }
 

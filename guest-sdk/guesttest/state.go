@@ -38,7 +38,7 @@ func replace(kept *json.RawMessage, next json.RawMessage) {
 // Edit is what an edit of the owner's spec does: its generation grows, and what the module
 // left for the generation is dropped.
 func (h *Harness) Edit() {
-	h.trace.note("the spec is edited")
+	h.trace.notef("the spec is edited")
 	h.template.Owner.Generation++
 	h.kept.generation = nil
 }
@@ -46,7 +46,7 @@ func (h *Harness) Edit() {
 // Retry is what a person's asking for a retry does: what the module left until then is
 // dropped.
 func (h *Harness) Retry() {
-	h.trace.note("a retry is asked for")
+	h.trace.notef("a retry is asked for")
 	h.kept.sticky = nil
 }
 

@@ -21,8 +21,8 @@ type trace struct {
 	exchanges []Exchange
 }
 
-// note records what the test did to the world.
-func (t *trace) note(format string, args ...any) {
+// notef records what the test did to the world.
+func (t *trace) notef(format string, args ...any) {
 	fmt.Fprintf(&t.text, "# "+format+"\n", args...)
 }
 

@@ -150,7 +150,7 @@ func (c *Cluster) Stop() {
 		c.cancel()
 		c.group.Wait()
 		if c.server != nil {
-			for range c.server.failed { //nolint:revive // empty until it is closed
+			for range c.server.failed { // until it is closed
 			}
 		}
 		c.etcd.stop()

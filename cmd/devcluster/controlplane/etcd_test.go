@@ -17,7 +17,7 @@ import (
 // TestEtcd runs a real etcd twice on the same directory. Not parallel: it sets TMPDIR, for a path that sockets can have.
 func TestEtcd(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	dir, err := os.MkdirTemp("", "etcd-")
+	dir, err := os.MkdirTemp("", "etcd-") //nolint:usetesting // Its paths are too long for sockets.
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 

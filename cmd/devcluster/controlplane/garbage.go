@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// collectorWorkers is how many orphans are looked at at once.
+	// collectorWorkers is how many orphans are looked at together.
 	collectorWorkers = 5
 
 	// discoveryResync is how soon the collector learns of a new CRD, and so how long the children of a custom resource may

@@ -48,7 +48,7 @@ func TestCredentials(t *testing.T) {
 func TestSocketDir(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 
-	short, err := os.MkdirTemp("", "s")
+	short, err := os.MkdirTemp("", "s") //nolint:usetesting // It is about short paths.
 	require.NoError(t, err)
 	sockets, err := socketDir(short)
 	require.NoError(t, err)

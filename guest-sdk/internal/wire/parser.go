@@ -43,7 +43,7 @@ type bracket struct {
 // It is one loop over the tokens, and not a function for each kind of value, because it
 // sees every byte that a module gets: in WebAssembly a call within Go costs as much as
 // looking at twenty bytes.
-func (p *parser) document() error {
+func (p *parser) document() error { //nolint:gocognit // See above.
 	var room [32]bracket
 	open := room[:0] // what has to be closed
 	next := aValue

@@ -78,7 +78,7 @@ func (t *tree) named(p *part, name string) bool {
 }
 
 // textOf returns the text of what is between the quotes of a string.
-func textOf(raw []byte, plain bool) string {
+func textOf(raw []byte, plain bool) string { //nolint:revive // What the parser has seen.
 	if plain {
 		return string(raw)
 	}

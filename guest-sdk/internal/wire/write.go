@@ -178,7 +178,7 @@ func (o *object) optInteger(name string, value int64) {
 	}
 }
 
-func (o *object) optTrue(name string, value bool) {
+func (o *object) optTrue(name string, value bool) { //nolint:revive // It is what is written.
 	if value {
 		o.key(name)
 		o.dst = append(o.dst, "true"...)
