@@ -176,7 +176,7 @@ func (c *conversation) hold(ctx context.Context, p *process, input []byte) error
 		return fmt.Errorf("%w: %w", errStale, err)
 	}
 	for {
-		f, err := p.next()
+		f, err := readFrame(p.reader, p.limit)
 		if err != nil {
 			var tooLarge *frameTooLargeError
 			if errors.As(err, &tooLarge) {

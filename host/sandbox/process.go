@@ -24,10 +24,6 @@ const (
 	// maxStderrBytes is how much of a worker's own standard error is kept: the head of a
 	// crash of the Go runtime.
 	maxStderrBytes = 8 * kib
-	// promptTime is within which the answer of a worker is prompt: it takes a worker that
-	// watches the time that being watched for is worth, and this program as long again to
-	// be woken up.
-	promptTime = 2 * watchTime
 	// reapDelay is how long a dead worker's pipes may stay open in some other process.
 	reapDelay = time.Second
 )
@@ -42,8 +38,6 @@ type process struct {
 	stderr headBuffer
 	limit  int // of a payload that it may send
 	calls  uint32
-	// prompt says that it answered within promptTime the last time.
-	prompt bool
 	// started is when, for its age.
 	started time.Time
 	// end ends a worker that is a goroutine; there is no child then.
@@ -235,21 +229,6 @@ func (p *process) under(ctx context.Context, exchange func() error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-// next reads what the worker says during a call. If it answered at once the last time, it is
-// watched for a moment before this goroutine goes to sleep: a small module is done before
-// a sleeper is woken up.
-func (p *process) next() (frame, error) {
-	began := time.Now()
-	if p.prompt && p.reader.Buffered() == 0 {
-		if out, err := p.out.SyscallConn(); err == nil {
-			_ = out.Control(watchFor) // the read tells what is wrong
-		}
-	}
-	f, err := readFrame(p.reader, p.limit)
-	p.prompt = time.Since(began) < promptTime
-	return f, err
 }
 
 // prepare gives the worker its limits and its module, and waits for the compiler's
