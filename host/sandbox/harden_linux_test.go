@@ -193,6 +193,8 @@ func TestMissingLayersAreLoggedOnce(t *testing.T) {
 	var logs logBuffer
 	s := open(t, sandbox.Options{Worker: fakeCommand(t, "ok"), Logger: logs.logger()})
 	require.Equal(t, []sandbox.Layer{{Name: "landlock", Missing: "it is.[2J a fake"}, {Name: sandbox.LayerProcessorTime}}, s.Layers()[:2])
+	require.Len(t, s.Layers(), 3)
+	require.Equal(t, sandbox.LayerProcessorPriority, s.Layers()[2].Name, "which only some may do")
 	m := load(t, s, wasmtest.Echo(), sandbox.Limits{})
 	_, _, err := provision(t, m, nil)
 	require.NoError(t, err)

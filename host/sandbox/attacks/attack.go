@@ -70,8 +70,12 @@ func (s *site) attackWith(ctx context.Context, attacks []wasmtest.Attack, progre
 // control times the neighbour without an attack: undisturbed, and beside a harmless module
 // that is new in each round.
 func (s *site) control(ctx context.Context, w *watcher, r *report, round int) error {
-	pause(ctx, usualTime) // until what the last attack left is done
-	w.take()
+	// What the last attack left is done by then, and counted as a part of it: a change that
+	// took so long that it was over after the attack would be nowhere otherwise.
+	pause(ctx, usualTime)
+	if after := w.take(); len(r.Attacks) > 0 {
+		r.Attacks[len(r.Attacks)-1].During.add(after)
+	}
 	if err := await(ctx, "the changes of an undisturbed neighbour", func() (bool, string) {
 		n := w.changes()
 		return n >= calmChanges || !s.running(), fmt.Sprint(n, " of them")
